@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dsl.program import Place
+from solver.conflict.network_changes import NetworkChange, network_changes
 from solver.conflict.subprogram import Constraint, Edit, Subprogram, irreducible_subset, leave_out
 
 NAMED = 8
@@ -45,7 +47,7 @@ class Remedies:
                 return f"declare `{constraint.policy}` before `{self.swaps[constraint.policy]}`, or remove it"
             return constraint.part.remedy
         if self._resolves([constraint]):
-            return constraint.part.remedy + self._or_leave_out(constraint)
+            return constraint.part.remedy + self._or_leave_out(constraint) + self._or_keep_pin(constraint)
         return self._one_caller(constraint) or self._together(constraint)
 
     def _resolves(self, constraints: Sequence[Constraint], edits: Sequence[Edit] = ()) -> bool:
@@ -61,6 +63,21 @@ class Remedies:
             ):
                 return f", or leave `{constraint.subject}` out of the scope of `{policy.name}`"
         return ""
+
+    def _or_keep_pin(self, constraint: Constraint) -> str:
+        """For a pin to the network: the alternative of changes that let the policy be there."""
+        pin, program = constraint.pin, self.subprogram.program
+        if pin is None or pin.place is not Place.NETWORK:
+            return ""
+        changes = network_changes(program, program.policy_by_name[pin.policy], pin.destination)
+        if not self._resolves([], [change.edit for change in changes]):
+            return ""
+
+        def spared(without: Sequence[NetworkChange]) -> bool:
+            return self._resolves([], [change.edit for change in changes if change not in without])
+
+        needed = irreducible_subset(changes, spared)
+        return f", or {' and '.join(change.text for change in needed)}"
 
     def _one_caller(self, constraint: Constraint) -> str | None:
         """For a policy that counts all its callers together: the alternative of a single caller."""

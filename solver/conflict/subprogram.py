@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from dsl.program import External, Mark, Pin, Policy, Program, Service
+from dsl.text import Span
 from solver.cpsat.model import Model, OverloadError
 from solver.objective import Levels
 from solver.placement import ConflictPart, Costs, Reason, Rule
@@ -32,8 +34,12 @@ class Draft:
     calls: set[int] = field(default_factory=set)
     pins: set[int] = field(default_factory=set)
     """Calls and pins that are removed."""
+    network_policies: Span | None = None
+    accepts_host_network: Span | None = None
+    """Statements about the network that are added, by the place of a line that needs them."""
 
 
+Item = TypeVar("Item")
 Edit = Callable[[Draft], None]
 Pair = frozenset[str]
 """The names of two policies."""
@@ -53,6 +59,7 @@ class Constraint:
     """The service or external that the line concerns; for a call, its source. Empty for policies and pins."""
     call: int | None = None
     """Index of the call that the line declares, in the program of a `Subprogram`."""
+    pin: Pin | None = None
 
 
 class Subprogram:
@@ -138,7 +145,12 @@ class Subprogram:
         pins = [
             pin for at, pin in enumerate(self.program.pins) if at not in draft.pins and pin.policy in draft.policies
         ]
-        return _rebuilt(self.program, policies, draft.services, externals, calls, pins)
+        program = replace(
+            self.program,
+            network_policies=self.program.network_policies or draft.network_policies,
+            accepts_host_network=self.program.accepts_host_network or draft.accepts_host_network,
+        )
+        return _rebuilt(program, policies, draft.services, externals, calls, pins)
 
     def constraints(self) -> list[Constraint]:
         """All constraints except calls. If either of two constraints suffices, a conflict keeps the later one."""
@@ -198,7 +210,7 @@ class Subprogram:
             part = ConflictPart(
                 pin.span, f"`{pin.policy}` is pinned at {pin.place} of `{pin.destination}`", "remove the pin"
             )
-            yield Constraint(part, partial(_drop_pin, at))
+            yield Constraint(part, partial(_drop_pin, at), pin=pin)
 
     def _services(self) -> list[str]:
         wanted = {call.source for call in self.program.calls} | self.destinations
@@ -251,15 +263,13 @@ def _leave_out(name: str, sources: frozenset[str], draft: Draft) -> None:
         draft.policies[name] = replace(policy, sources=policy.sources - sources, calls=calls)
 
 
-def irreducible_subset(
-    constraints: Sequence[Constraint], spared: Callable[[Sequence[Constraint]], bool]
-) -> list[Constraint]:
-    """A subset from which no constraint can be left out.
+def irreducible_subset(items: Sequence[Item], spared: Callable[[Sequence[Item]], bool]) -> list[Item]:
+    """A subset from which no item can be left out, such as the constraints of a conflict.
 
-    `spared` returns whether the conflict remains without the given constraints. The search tries ever smaller groups.
+    `spared` returns whether the given items can be left out. The search tries ever smaller groups.
     """
-    kept = list(constraints)
-    dropped: list[Constraint] = []
+    kept = list(items)
+    dropped: list[Item] = []
     size = max(1, len(kept) // 2)
     while True:
         at = 0
@@ -295,7 +305,8 @@ def _assume_addresses(name: str, draft: Draft) -> None:
 
 def _widen(name: str, draft: Draft) -> None:
     if name in draft.policies:
-        draft.policies[name] = replace(draft.policies[name], places=draft.policies[name].kind.places)
+        policy = draft.policies[name]
+        draft.policies[name] = replace(policy, places=policy.kind.places, narrowing=None)
 
 
 def _edit_service(name: str, change: Callable[[Service], Service], draft: Draft) -> None:

@@ -70,7 +70,7 @@ class NetworkPlace:
             if external is not None and not has_addresses(external):
                 message = f"`{policy.name}` admits `{name}`, whose addresses are not known"
                 return Reason(Rule.CLOSED, message, (external.span, policy.span))
-            inside = None if external is None else self._inside(external, policy)
+            inside = None if external is None else range_inside(self.program, external, policy)
             if external is not None and inside is not None:
                 message = f"`{policy.name}` admits `{name}`, and a NetworkPolicy would admit `{inside.name}` inside it"
                 return Reason(Rule.CLOSED, message, (external.span, inside.span, policy.span))
@@ -80,16 +80,6 @@ class NetworkPlace:
                     f"`{policy.name}` admits `{name}`, which is on the host's network and has no address of its own"
                 )
                 return Reason(Rule.CLOSED, message, (service.place(Mark.HOST_NETWORK), policy.span))
-        return None
-
-    def _inside(self, external: External, policy: Policy) -> External | None:
-        """Another external, which the policy does not admit, with a range inside one of an admitted external."""
-        admitted = frozenset(callers(policy))
-        for other in self.program.externals.values():
-            if other.name not in admitted and any(
-                _lies_in(small, large) for small in other.cidrs for large in external.cidrs
-            ):
-                return other
         return None
 
     def _shared_target(self, policy: Policy, destination: str, ports: Sequence[int]) -> Reason | None:
@@ -132,6 +122,17 @@ def spared(policy: Policy, program: Program) -> frozenset[str] | None:
     if not policy.open_sources or len(policy.sources) < everyone or program.network_policies is None:
         return None
     return frozenset(callers(policy))
+
+
+def range_inside(program: Program, external: External, policy: Policy) -> External | None:
+    """Another external, which the policy does not admit, with a range inside one of an admitted external."""
+    admitted = frozenset(callers(policy))
+    for other in program.externals.values():
+        if other.name not in admitted and any(
+            _lies_in(small, large) for small in other.cidrs for large in external.cidrs
+        ):
+            return other
+    return None
 
 
 def _repeats_dropped(policy: Policy) -> bool:
