@@ -15,14 +15,14 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
-from dsl.program import Mark
+from dsl.program import Mark, Place
 from dsl.syntax.tokens import label_text
 from emitters.errors import EmitError
 from emitters.yaml_writer import dump
 from solver.placement import admitted_parties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import External, Program, Service
@@ -79,10 +79,22 @@ def network_policies(program: Program, placement: Placement) -> tuple[dict[str, 
         named[key] = service
         by_target = {target: (parties, admitted[name, target]) for target in sorted(targets[name])}
         objects.append(_close(parties, name, key[1], by_target, needed_by.get(name, ()), findings))
-    parties.selectors.report()
+    parties.selectors.report(_at_ingress_instead(placement))
     if findings.has_errors:
         raise EmitError(findings.items)
     return tuple(objects)
+
+
+def _at_ingress_instead(placement: Placement) -> dict[str, list[str]]:
+    """Closed destination -> the policies that need it closed, if all of these may be at its ingress as well."""
+    policies: dict[str, list[str]] = {}
+    bound: set[str] = set()
+    for decision in placement.decisions:
+        if decision.closes:
+            policies.setdefault(decision.destination, []).append(decision.policy)
+            if decision.place is Place.BOTH or decision.ruled_out[Place.INGRESS] is not None:
+                bound.add(decision.destination)
+    return {destination: names for destination, names in policies.items() if destination not in bound}
 
 
 class Admitted(NamedTuple):
@@ -138,7 +150,7 @@ def _closed_by_selector(name: str, closed: ClosedTargets, shared: Mapping[int, _
     object_name = _object_name(closed.program.services[name], findings)
     policy = _close(own[id(closed.program)], name, object_name, by_target, (), findings)
     for parties in own.values():
-        parties.selectors.report()
+        parties.selectors.report({})
     return Closed(None if findings.has_errors else policy, tuple(findings.items))
 
 
@@ -395,21 +407,26 @@ class _Selectors:
             hint=f"give its Service a selector, or pin the policies on `{admitted_to or service.name}` at ingress",
         )
 
-    def report(self) -> None:
-        """Reports labels that also select pods of other services, with one finding for each such set of labels."""
+    def report(self, at_ingress: Mapping[str, Sequence[str]]) -> None:
+        """Reports labels that also select pods of other services, with one finding for each such set of labels.
+
+        `at_ingress` has the policies that a pin at ingress would keep where a destination needs no closing for them.
+        """
         for (_namespace, labels), (service, admitted_to, selected) in self._shared.items():
             others = sorted(selected - {service.name})
             shown = ", ".join(f'`{key} = "{value}"`' for key, value in labels)
             quoted = [f"`{name}`" for name in others[:_NAMED]]
             more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
             done = "closed" if admitted_to is None else f"admitted to `{admitted_to}`"
+            pins = [f"`pin {name} at ingress`" for name in at_ingress.get(admitted_to or service.name, ())]
             self._findings.error(
                 "ADM784",
                 f"the labels of `{service.name}`, {shown}, also select the pods of {', '.join(quoted)}{more}",
                 service.span,
                 cause=f"a NetworkPolicy selects pods by their labels alone: all pods with these would be {done}",
                 hint=f"give each of them a label that tells it apart, as in `{_told_apart(dict(labels))}`: a label "
-                "without a value has the service's own name",
+                "without a value has the service's own name"
+                + (f"; or write {' and '.join(pins[:_NAMED])}, so that nothing needs to be closed" if pins else ""),
                 related=tuple(
                     Related(self._services[other].span, f"`{other}` has these labels too") for other in others[:_NAMED]
                 ),

@@ -182,11 +182,28 @@ policy log = access_log() on * -> pg_*
 """
     path = write(tmp_path, text)
     assert main(["compile", str(path)]) == 3
-    assert capfd.readouterr().err.count("ADM784") == 1
+    said = capfd.readouterr().err
+    assert said.count("ADM784") == 1
+    assert "at ingress" not in said, "a service that hosts no ADM has no ingress"
     assert not path.with_suffix(".plan.json").exists()
     for labels in ("", 'labels { app  tier = "data" }'):
         write(tmp_path, text.replace('labels { tier = "data" }', labels))
         assert main(["compile", str(path)]) == 0
+
+
+def test_a_pin_avoids_a_closing_that_labels_cannot_say(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    text = """app shop
+network_policies enforced
+service a { http 80 }
+service pg, pg_old { tcp 5432  labels { tier = "data" } }
+call a -> pg
+policy only = allow(callers: [a]) on * -> pg
+"""
+    path = write(tmp_path, text)
+    assert main(["compile", str(path)]) == 3
+    assert "or write `pin only at ingress`, so that nothing needs to be closed" in capfd.readouterr().err
+    write(tmp_path, text + "pin only at ingress\n")
+    assert main(["compile", str(path)]) == 0
 
 
 def test_a_label_without_a_value_selects_the_pods_of_its_own_service(tmp_path: Path) -> None:
