@@ -410,6 +410,25 @@ SCOPES: dict[str, tuple[str, str, str, str]] = {
         "service web { http 8080 }\n"
         "service db { tcp 5432 }\n"
         "call web -> db\n"
+        "network_policies enforced\n"
+        "policy only = allow(callers: [web]) on * -> db accept drop\n",
+    ),
+    "ADM434": (
+        "`accept drop` in a program without `network_policies enforced`",
+        "A note. Only a NetworkPolicy drops calls, and a program without that statement leaves no policy to one. An "
+        "ADM answers the calls that the policy refuses.",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> db\n"
+        "policy only = allow(callers: [web]) on * -> db accept drop\n",
+        "app shop\n"
+        "\n"
+        "service web { http 8080 }\n"
+        "service db { tcp 5432 }\n"
+        "call web -> db\n"
+        "network_policies enforced\n"
         "policy only = allow(callers: [web]) on * -> db accept drop\n",
     ),
 }

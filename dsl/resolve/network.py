@@ -96,9 +96,23 @@ def obstacles_to_network(
 
 
 def report_accept_drop(
-    statement: tree.Policy, accept_drop: tree.Flag, obstacles: Sequence[Obstacle], diagnostics: Diagnostics
+    statement: tree.Policy,
+    accept_drop: tree.Flag,
+    obstacles: Sequence[Obstacle],
+    diagnostics: Diagnostics,
+    *,
+    enforced: bool,
 ) -> None:
-    """Reports an `accept drop` of a policy that can be enforced at ADMs only, once for each reason."""
+    """Reports an `accept drop` of a policy that can be enforced at ADMs only, once for each reason. `enforced` is
+    whether the program says `network_policies enforced`."""
+    if not obstacles and not enforced:
+        diagnostics.note(
+            "ADM434",
+            f"`{statement.name.text}` is enforced at ADMs only, which drop nothing",
+            accept_drop.span,
+            cause="the program does not say `network_policies enforced`",
+            hint="say it, if the network plugin of the cluster enforces them, or remove `accept drop`",
+        )
     for obstacle in obstacles:
         diagnostics.error(
             "ADM433",

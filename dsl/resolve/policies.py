@@ -81,7 +81,7 @@ class PolicyResolver:
             report_unwritable(kind, names, statement.kind.span, self.diagnostics, grpc=True)
         if self.diagnostics.errors > before:
             return None
-        self.checks.warn(statement, kind, sources, destinations, calls)
+        self.checks.warn(statement, kind, places, sources, destinations, calls)
         return Policy(
             statement.name.text,
             kind,
@@ -177,7 +177,9 @@ class PolicyResolver:
         everyone = sources.everything and len(sources.names) == len(self.application.names)
         obstacles = tuple(obstacles_to_network(statement, kind, narrowing, everyone=everyone))
         if statement.accept_drop is not None:
-            report_accept_drop(statement, statement.accept_drop, obstacles, self.diagnostics)
+            report_accept_drop(
+                statement, statement.accept_drop, obstacles, self.diagnostics, enforced=self.network_policies
+            )
         return places if obstacles or not self.network_policies else places | {Place.NETWORK}
 
     # ---- scope ----

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsl.diagnostics.diagnostic import Diagnostics, Related
 from dsl.graph.application import Application
-from dsl.program import Kind, Protocol
+from dsl.program import Kind, Place, Protocol
 from dsl.resolve.selectors import Destinations, Sources, written
 from dsl.syntax import tree
 
@@ -100,7 +100,13 @@ class ScopeChecks:
         )
 
     def warn(
-        self, statement: tree.Policy, kind: Kind, sources: Sources, destinations: Destinations, calls: tuple[int, ...]
+        self,
+        statement: tree.Policy,
+        kind: Kind,
+        places: frozenset[Place],
+        sources: Sources,
+        destinations: Destinations,
+        calls: tuple[int, ...],
     ) -> None:
         """Warns of scopes that apply to less than they seem to."""
         name = statement.name.text
@@ -109,6 +115,7 @@ class ScopeChecks:
             cause = "no declared call goes from its sources to its destinations"
             if kind.guard and destinations.names:
                 cause += "; undeclared callers are still refused, at ingress"
+                cause += " or in the network" if Place.NETWORK in places else ""
             self.diagnostics.warning(
                 "ADM404",
                 f"`{name}` applies to no declared call",
