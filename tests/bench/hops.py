@@ -9,6 +9,7 @@ second that passes an ADM, by the declared rates of calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from rich.table import Table
 
 import dsl
 from admc.compile.explain.answers import stating_network_policies
-from dsl.program import Program, Protocol
+from dsl.program import Place, Program, Protocol
 from solver.hops import HOUR
 from solver.place import place
 from solver.verify.verifier import verify
@@ -37,7 +38,7 @@ class Row(NamedTuple):
     program: str
     full: Counted
     two: Counted
-    """With ingress and egress."""
+    """With ingress and egress, also of a program that offers the network."""
     network: Counted | None
     """With the network, too; None if no guard of the program may be there."""
 
@@ -61,8 +62,15 @@ def _rate(rate: float | None) -> float:
 
 
 def row(name: str, program: Program) -> Row:
-    stated = stating_network_policies(program)
-    return Row(name, full_mesh(program), placed(program), None if stated is None else placed(stated))
+    without = without_network(program)
+    stated = stating_network_policies(without)
+    return Row(name, full_mesh(program), placed(without), None if stated is None else placed(stated))
+
+
+def without_network(program: Program) -> Program:
+    """The program without `network_policies enforced`."""
+    policies = tuple(replace(policy, places=policy.places - {Place.NETWORK}) for policy in program.policies)
+    return replace(program, policies=policies, network_policies=None)
 
 
 # ---- sets of policies on a graph ----

@@ -26,3 +26,10 @@ def test_allow_lists_need_no_adm_in_the_network(found: list[hops.Row]) -> None:
     lists = [one for one in found if one.program.endswith(": allow-lists")]
     assert len(lists) == len(hops.GRAPHS)
     assert all(one.network is not None and one.network[::2] == (0, 0) for one in lists)
+
+
+def test_a_shop_with_stores_without_adms_needs_few(found: list[hops.Row]) -> None:
+    """Each store admits its declared callers, and hosts no ADM."""
+    (shop,) = (one for one in found if one.program == "sock_shop")
+    assert shop.network is not None
+    assert shop.network.adms <= 6 < shop.two.adms

@@ -49,6 +49,7 @@ def planned(program: Program, placement: Placement) -> dict[Place, set[str]]:
     wanted = {
         (each.service, each.place.sides[0], each.destination, each.port, each.policy)
         for each in build(program, placement, None).enforcements
+        if each.place.sides  # a NetworkPolicy alone has no hop
     }
     for decision in placement.decisions:
         if Side.INGRESS in decision.place.sides:

@@ -56,6 +56,11 @@ def test_the_pin_of_payments_edge_costs_a_sidecar() -> None:
     assert (len(pinned.adms), len(free.adms)) == (4, 3)
 
 
+def test_without_networkpolicies_sock_shop_needs_an_adm_at_each_service() -> None:
+    without = place(dsl.load_text(changed("sock_shop", "network_policies enforced\n", "")))
+    assert len(without.adms) == 8
+
+
 def test_timeout_and_retry_of_hotel_reservation_are_in_the_order_that_its_readme_explains() -> None:
     names = [p.name for p in dsl.load_text((EXAMPLES / "hotel_reservation" / "policies.adm").read_text()).policies]
     assert names.index("search_budget") < names.index("search_retry")

@@ -180,7 +180,9 @@ def _decision(program: Program, case: _Case, place: Place) -> Decision:
             for port in program.services[case.destination].ports
             if port.protocol in policy.kind.protocols and (policy.ports is None or port.number in policy.ports)
         }
-    ruled_out = {other: None for other in (Place.INGRESS, Place.EGRESS) if other is not place}
+    network = policy.kind.network and program.network_policies is not None
+    offered = (Place.INGRESS, Place.EGRESS, *([Place.NETWORK] if network else []))
+    ruled_out = {other: None for other in offered if other is not place}
     closes = policy.open_sources and Side.EGRESS in place.sides and case.destination in program.services
     return Decision(
         policy.name, case.destination, place, case.calls, ruled_out, policy.open_sources, tuple(sorted(ports)), closes
