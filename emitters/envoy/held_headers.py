@@ -1,9 +1,10 @@
-"""Request headers that Envoy itself obeys, and how they are hidden from it.
+"""Request headers that Envoy would obey, and the headers by which the filters of an ADM inform each other.
 
 Some request headers change the behaviour of Envoy: `x-envoy-retry-on` of any client would switch on retries, and Envoy
-removes or overwrites others. To a service without a proxy they are ordinary headers. So they have another name inside
-the proxy: they are renamed before Envoy reads them, and renamed back when the request leaves. A policy about such a
-header uses the name inside the proxy.
+removes or overwrites others. To a service without a proxy they are ordinary headers. So the bootstrap of an ADM gives
+Envoy's own headers another prefix than `x-envoy` (`CONTROL`), and the ADM accepts no header with that prefix. One such
+header has no prefix, `x-forwarded-proto`: it has another name inside the proxy, and its own name again when the request
+leaves. A policy about it uses the name inside the proxy.
 """
 
 from __future__ import annotations
@@ -12,42 +13,24 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from emitters.envoy.messages.typed import Json
 
 HOLD: Final = "x-admc-hold-"
-"""Prefix of a held header's name, inside the proxy only."""
+"""Prefix of all headers that exist inside the proxy only."""
 
-HELD: Final = (
-    "x-envoy-expected-rq-timeout-ms",
-    "x-envoy-force-trace",
-    "x-envoy-hedge-on-per-try-timeout",
-    "x-envoy-internal",
-    "x-envoy-ip-tags",
-    "x-envoy-max-retries",
-    "x-envoy-original-url",
-    "x-envoy-retriable-header-names",
-    "x-envoy-retriable-status-codes",
-    "x-envoy-retry-grpc-on",
-    "x-envoy-retry-on",
-    "x-envoy-upstream-alt-stat-name",
-    "x-envoy-upstream-rq-per-try-timeout-ms",
-    "x-envoy-upstream-rq-timeout-alt-response",
-    "x-envoy-upstream-rq-timeout-ms",
-    "x-envoy-upstream-stream-duration-ms",
-    "x-forwarded-proto",
-)
-"""Request headers that Envoy 1.40 obeys, removes, sets or overwrites in this configuration, as trials have shown."""
+CONTROL: Final = f"{HOLD}envoy"
+"""The prefix of the headers that Envoy obeys and sets, in place of `x-envoy`: `x-admc-hold-envoy-retry-on`."""
+
+HELD: Final = "x-forwarded-proto"
+"""The only request header without that prefix that Envoy 1.40 obeys or sets in this configuration, as trials have
+shown."""
 
 
 ROUTE: Final = f"{HOLD}route-"
 """Prefix of the headers by which filters pass conditions to a route table that cannot evaluate them."""
 
-
-HOLDING: Final = f"{HOLD}on"
-"""A header that is present while headers are held, and absent in a second attempt, whose headers are restored
-already."""
 
 COPIED: Final = f"{HOLD}copied"
 """A header that is present in the copies of a mirror."""
@@ -56,14 +39,13 @@ VERSION: Final = f"{HOLD}version"
 """A header with the caller's version of HTTP, if a route depends on it."""
 
 ANSWERS: Final = f"{HOLD}answers"
-"""The filter of a cluster that hides `RATE_LIMITED`."""
+"""The filter of a cluster that removes `RATE_LIMITED`."""
 
-RATE_LIMITED: Final = "x-envoy-ratelimited"
+RATE_LIMITED: Final = f"{CONTROL}-ratelimited"
 """The only response header that Envoy 1.40 obeys in this configuration, as trials have shown: Envoy does not repeat a
 request whose answer has it."""
 
 _FORWARDED_FOR: Final = "x-forwarded-for"
-_PROTO: Final = "x-forwarded-proto"
 
 
 FRAMING: Final = "transfer-encoding"
@@ -78,45 +60,40 @@ class Version(StrEnum):
 
 
 def hold() -> list[Json]:
-    """Mutations that hide the headers that Envoy would obey, before any filter. A header with our prefix that a client
-    sends is removed."""
-    mutations: list[Json] = [_forget(), _set(HOLDING, "1"), _copy(FRAMING, HOLD + FRAMING)]
-    for header in HELD:
-        mutations += [_copy(header, HOLD + header), {"remove": header}]
-    return mutations
+    """Mutations before any filter: no client sends a header with our prefix, and Envoy sees no `HELD`."""
+    return [_forget(), _copy(FRAMING, HOLD + FRAMING), _copy(HELD, HOLD + HELD), {"remove": HELD}]
 
 
-def restore() -> list[Json]:
-    """Mutations of a request that leaves: they undo `hold`, and remove the headers that Envoy has set itself."""
-    mutations: list[Json] = []
-    for header in HELD:
-        mutations += [{"remove": header}, _copy(HOLD + header, header)]
-    return [*mutations, _forget()]
+def restore() -> Json:
+    """A part of a route that undoes `hold`. Envoy's router applies it before it makes the copies of a mirror."""
+    header = {"key": HELD, "value": f"%REQ({HOLD}{HELD})%"}
+    added = {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+    return {"request_headers_to_remove": [HELD], "request_headers_to_add": [added]}
+
+
+def none_leaves(routing: Iterable[str]) -> Json:
+    """A part of a virtual host that removes what is left inside a request: the router applies it after the part of the
+    route. `routing` are the headers by which filters pass conditions to the route table."""
+    return {"request_headers_to_remove": [HOLD + HELD, HOLD + FRAMING, VERSION, *routing]}
+
+
+def restore_own() -> list[Json]:
+    """Mutations of a request that the ADM makes itself, which passes no route. A filter may have given it the headers
+    of a client's request, but for `HELD`."""
+    return [_copy(HOLD + HELD, HELD), _forget()]
 
 
 def hold_again() -> list[Json]:
     """Mutations behind a filter that may write any header. They remove the headers that Envoy obeys, and those by which
-    filters inform each other, if that filter wrote any. A request never leaves with the former: `restore` removes them,
-    too."""
-    names = (*(name for name in HELD if name != _PROTO), COPIED, HOLD + _FORWARDED_FOR, VERSION)
-    # Without this header Envoy finds no route. Envoy itself sets this value for each request.
-    set_ = [_set(_PROTO, "http"), _set(HOLDING, "1")]
-    return [*({"remove": name} for name in names), {"remove_on_match": {"key_matcher": {"prefix": ROUTE}}}, *set_]
+    filters inform each other, if that filter wrote any."""
+    # Without `HELD` Envoy finds no route. Envoy itself sets this value for each request.
+    set_ = _set(HELD, "http")
+    return [{"remove": HELD}, _copy(HOLD + HELD, HELD), _forget(), _copy(HELD, HOLD + HELD), set_]
 
 
-def hold_answer() -> list[Json]:
-    """Mutations that hide the response header which prevents a repetition of the request. They also remove the hidden
-    header if a service sends it."""
-    held = HOLD + RATE_LIMITED
-    return [{"remove": held}, _set(held, f"%RESP({RATE_LIMITED})%"), {"remove": RATE_LIMITED}]
-
-
-def show_answer() -> Json:
-    """A part of a route that undoes `hold_answer`, and removes the header that the ADM has set, after the router has
-    decided. The virtual host removes the held name: a route removes headers before it adds any."""
-    header = {"key": RATE_LIMITED, "value": f"%RESP({HOLD}{RATE_LIMITED})%"}
-    added = {"header": header, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
-    return {"response_headers_to_remove": [RATE_LIMITED], "response_headers_to_add": [added]}
+def clear_answer() -> list[Json]:
+    """Mutations that remove the response header which would prevent a repetition of the request."""
+    return [{"remove": RATE_LIMITED}]
 
 
 def copying() -> list[Json]:
@@ -125,7 +102,7 @@ def copying() -> list[Json]:
 
 
 def restore_copy() -> list[Json]:
-    """Mutations that remove Envoy's address from a copy; before `restore`."""
+    """Mutations that remove Envoy's address from a copy; before `restore_own`."""
     return [{"remove": _FORWARDED_FOR}, _copy(HOLD + _FORWARDED_FOR, _FORWARDED_FOR)]
 
 
@@ -146,6 +123,7 @@ def one_upgrade(protocols: Sequence[str]) -> Json:
 
 
 def _forget() -> Json:
+    """A mutation that removes all headers with our prefix."""
     return {"remove_on_match": {"key_matcher": {"prefix": HOLD}}}
 
 
@@ -161,4 +139,4 @@ def _set(name: str, value: str) -> Json:
 
 def inside(header: str) -> str:
     """The name under which a request header travels inside the proxy."""
-    return HOLD + header if header in HELD else header
+    return HOLD + header if header == HELD else header

@@ -42,6 +42,7 @@ RUNS = {
     "largest": 2,
     "cover": 1,
     "hops": 1,
+    "hop": 60,
     "cost": 3,
     "xds": 3,
     "traces": 1,
@@ -236,6 +237,21 @@ def hops_(bench: Bench) -> None:
     hops(bench.console)
 
 
+def hop_(bench: Bench) -> None:
+    """What one hop takes of CPU; needs Go and an Envoy."""
+    from admc.cost.measurement.processes import ProcessError
+    from tests.bench.hop.suite import SkippedError, hop
+
+    try:
+        hop(bench.console, bench.folder, bench.repeats("hop"))
+    except SkippedError as error:
+        if bench.named:
+            raise SystemExit(str(error)) from None
+        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
+    except ProcessError as error:
+        raise SystemExit(str(error)) from None
+
+
 def cost_(bench: Bench) -> None:
     """What a mesh costs; needs Go, an Envoy and network namespaces, which not every machine has."""
     from tests.bench.cost.arm import CostError
@@ -401,6 +417,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "largest": largest,
         "cover": cover_,
         "hops": hops_,
+        "hop": hop_,
         "cost": cost_,
         "xds": xds_,
         "traces": traces_,

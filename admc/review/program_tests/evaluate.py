@@ -119,8 +119,8 @@ def _sent(call: CallInTest) -> RequestState:
 
 
 def _seen(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The lines that policies see: they see no empty value of a header that ADMs hold back (docs/invisible.md)."""
-    return values if name not in HELD or any(values) else ()
+    """The lines that policies see: they see no empty value of the header that ADMs hold back (docs/invisible.md)."""
+    return values if name != HELD or any(values) else ()
 
 
 def _holds(match: Match, policy: Policy, context: EvaluationContext, state: RequestState) -> bool:

@@ -41,7 +41,11 @@ def _host(tables: Mapping[Plan, Any], filters: Mapping[Plan, tuple[str, ...]], p
     """Return the virtual host of one plan, whose routes skip the filters of the other plan."""
     host = route_components_pb2.VirtualHost()
     host.CopyFrom(tables[plan].virtual_hosts[0])
-    for name, settings in tables[plan.other].virtual_hosts[0].typed_per_filter_config.items():
+    other = tables[plan.other].virtual_hosts[0]
+    host.request_headers_to_remove.extend(
+        name for name in other.request_headers_to_remove if name not in host.request_headers_to_remove
+    )
+    for name, settings in other.typed_per_filter_config.items():
         if name not in host.typed_per_filter_config:
             host.typed_per_filter_config[name].CopyFrom(settings)
     disabled = message("envoy.config.route.v3.FilterConfig", {"disabled": True})

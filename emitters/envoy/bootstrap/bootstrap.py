@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dsl.program import Side
 from emitters.envoy.bootstrap import xds_server
 from emitters.envoy.chains.clusters import ADS, marked
+from emitters.envoy.held_headers import CONTROL
 from emitters.envoy.messages.typed import Json, message, ordered, to_json
 
 if TYPE_CHECKING:
@@ -110,17 +111,18 @@ def admin(address: str, port: int) -> Json:
     return {"admin": {"address": at, "allow_paths": shown}}
 
 
-def runtime() -> Json:
+def process() -> Json:
+    """Settings that an Envoy takes from its bootstrap only."""
     # By default, Envoy accepts expressions of up to 100 steps, and 90 letters of a header exceed that
     # (`header_elements`).
-    return {"layered_runtime": {"layers": [{"name": "admc", "static_layer": _RUNTIME}]}}
+    return {"header_prefix": CONTROL, "layered_runtime": {"layers": [{"name": "admc", "static_layer": _RUNTIME}]}}
 
 
 def _common(resources: AdmResources, at: tuple[str, int] | None, siblings: bool) -> Json:
     common: Json = {
         "node": {"cluster": resources.service, "id": resources.service},
         **admin(*(at or resources.admin)),
-        **runtime(),
+        **process(),
     }
     if siblings:
         common["cluster_manager"] = {"local_cluster_name": resources.siblings}

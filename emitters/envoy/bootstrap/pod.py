@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from emitters.envoy.bootstrap import xds_server
-from emitters.envoy.bootstrap.bootstrap import BOOTSTRAP, admin, asking, runtime
+from emitters.envoy.bootstrap.bootstrap import BOOTSTRAP, admin, asking, process
 from emitters.envoy.chains.chain_names import WAITING
 from emitters.envoy.chains.clusters import ADS, CONNECT_TIMEOUT
 from emitters.envoy.messages.typed import Json, extension, message, to_json, to_yaml
@@ -47,7 +47,7 @@ def pod_bootstrap(xds: xds_server.Server, *, ipv6: bool) -> dict[str, bytes]:
         BOOTSTRAP,
         {
             **admin("127.0.0.1", ADMIN_PORT),
-            **runtime(),
+            **process(),
             "cluster_manager": {"local_cluster_name": SIBLINGS},
             "static_resources": {"clusters": [xds_server.cluster(xds), siblings], "listeners": [_startup(ipv6=ipv6)]},
             "dynamic_resources": asking(WAITING),

@@ -8,7 +8,7 @@ from dsl.program import Protocol, Side
 from emitters.addresses.index import is_address
 from emitters.envoy.context import Mode
 from emitters.envoy.failure_marks import FAILED, lost_once
-from emitters.envoy.held_headers import ANSWERS, COPIED, HOLDING, Version, hold_answer, restore, restore_copy
+from emitters.envoy.held_headers import ANSWERS, COPIED, HOLD, Version, clear_answer, restore_copy, restore_own
 from emitters.envoy.kinds.registry import arguments_of, class_of
 from emitters.envoy.matching.predicates import header_predicate, only_where
 from emitters.envoy.messages.typed import Json, extension, typed
@@ -87,16 +87,21 @@ def _protocol_options(own: Version | None, filters: Sequence[Json], *, repeats: 
         version = {"use_downstream_protocol_config": one | two}
     else:
         version = {"explicit_http_config": two if own is Version.TWO else one}
-    held = typed(_MUTATION, mutations={"response_mutations": hold_answer()})
-    # These filters are not in the router, which mirrored requests do not pass. An answer passes the last filter first.
-    chain = [
-        *([{"name": FAILED, "typed_config": lost_once()}, {"name": ANSWERS, "typed_config": held}] if repeats else []),
-        *filters,
-        *([] if own is None else [_undo(COPIED, restore_copy())]),
-        _undo(HOLDING, restore()),
-        extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec"),
-    ]
-    return {_HTTP_OPTIONS: typed(_HTTP_OPTIONS, common_http_protocol_options=common, http_filters=chain, **version)}
+    # An answer passes the last filter first.
+    chain: list[Json] = []
+    if repeats:
+        chain.append({"name": FAILED, "typed_config": lost_once()})
+        chain.append(extension(ANSWERS, _MUTATION, mutations={"response_mutations": clear_answer()}))
+    chain += filters
+    if own is not None:
+        chain.append(_undo(COPIED, restore_copy()))
+        chain.append(extension(HOLD, _MUTATION, mutations={"request_mutations": restore_own()}))
+    options = typed(_HTTP_OPTIONS, common_http_protocol_options=common, **version)
+    if chain:
+        # Each filter of a cluster costs every request something, and without any Envoy needs no list of them.
+        codec = extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec")
+        options["http_filters"] = [*chain, codec]
+    return {_HTTP_OPTIONS: options}
 
 
 def _undo(mark: str, mutations: Sequence[Json]) -> Json:

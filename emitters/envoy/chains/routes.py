@@ -13,9 +13,9 @@ from dsl.checks.disjoint import disjoint
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains.clusters import needs_endpoints
 from emitters.envoy.failure_marks import FAILED
-from emitters.envoy.held_headers import HOLD, RATE_LIMITED, ROUTE, VERSION, Version, show_answer
+from emitters.envoy.held_headers import RATE_LIMITED, ROUTE, VERSION, Version, none_leaves, restore
 from emitters.envoy.kinds.interface import RouteParts
-from emitters.envoy.kinds.registry import arguments_of, class_of, repeats_requests
+from emitters.envoy.kinds.registry import arguments_of, class_of
 from emitters.envoy.matching.callers import callers_in_scope, conditions, covers_all_callers
 from emitters.envoy.matching.predicates import HEADER_INPUT, Predicate, all_of, header_predicate, only_where
 from emitters.envoy.messages.typed import PREFIX, Json, duration, extension, typed
@@ -93,11 +93,13 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
         sometimes.setdefault(key, _Group([], needed, policy.match)).policies.append(policy)
     groups = list(sometimes.values())
     marks = []
+    headers = []
     for index, group in enumerate(groups):
         if not all(map(_headers_only, group.needed)):
             # The header has the name of the policy and not of its place: a table changes later than its filters, and
             # both must agree.
             header = ROUTE + hashlib.sha256(filter_name(hop.name, group.policies[0]).encode()).hexdigest()[:8]
+            headers.append(header)
             marks.append(_mark(hop, group.policies[0], group.needed, header))
             groups[index] = group._replace(needed=[header_predicate(header, {"exact": "1"})])
     # `check` has counted the sets.
@@ -118,8 +120,10 @@ def table(context: Context, hop: Hop, per_route: dict[str, Json]) -> RouteTable:
             matchers.append({"predicate": all_of(predicates), "on_match": {"action": action}})
         else:
             fallback = {"routes": leaf}
-    # This does not depend on the policies: during a rollout, one virtual host has the routes of two plans.
-    host: Json = {"name": hop.name, "domains": ["*"], "response_headers_to_remove": [FAILED, HOLD + RATE_LIMITED]}
+    # But for `headers`, this does not depend on the policies: during a rollout, one virtual host has the routes of two
+    # plans.
+    removed = {"response_headers_to_remove": [FAILED, RATE_LIMITED], **none_leaves(headers)}
+    host: Json = {"name": hop.name, "domains": ["*"], **removed}
     if per_route:
         host["typed_per_filter_config"] = per_route
     if matchers:
@@ -189,9 +193,8 @@ def _routes(
         route = _route(context, hop, policies, clusters, shares, version)
         # To send a body again, Envoy has to keep it; by default it keeps 1 MiB.
         kept: Json = {"request_body_buffer_limit": RETRY_BYTES} if "retry_policy" in route else {}
-        routes.append({"match": {"prefix": "", **told}, "route": route, **kept})
-    shown = [route | show_answer() for route in routes] if repeats_requests(hop) else routes
-    return [_NO_CONNECT, *shown]
+        routes.append({"match": {"prefix": "", **told}, "route": route, **restore(), **kept})
+    return [_NO_CONNECT, *routes]
 
 
 def _sets(groups: Sequence[_Group], always: Sequence[Policy]) -> list[tuple[int, ...]]:

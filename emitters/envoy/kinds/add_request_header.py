@@ -23,7 +23,7 @@ class AddRequestHeader(EnvoyKind):
 
     def check(self, context: Context, policy: Policy) -> None:
         check_value(context, policy, self.value)
-        if self.name in HELD:
+        if self.name == HELD:
             what, hint = f"a second `{self.name}` on a request", f"set `{self.name}` instead of adding it"
             cannot_hold(context, policy, what, hint)
 

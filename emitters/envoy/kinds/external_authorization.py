@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, ClassVar
 
 from dsl.program import Protocol, callee
+from emitters.envoy.held_headers import HELD
 from emitters.envoy.kinds.interface import CalledService, EnvoyKind, HttpFilter
 from emitters.envoy.kinds.shared.verdicts import only_verdicts
 from emitters.envoy.messages.typed import Json, duration, typed
@@ -74,15 +75,15 @@ class ExternalAuthorization(EnvoyKind):
 
     def _http(self, cluster: str) -> Json:
         uri = {"uri": f"http://{callee(self.service)[0]}", "cluster": cluster, "timeout": duration(self.timeout)}
-        # The client gets the headers of the service's answer, except those that the proxy adds, and those that only an
-        # ADM may send.
-        own = _without(["x-envoy-", "x-admc-"])
+        # The client gets the headers of the service's answer, except those that only an ADM may send.
+        own = _without(["x-admc-"])
         shown = {"allowed_client_headers": {"patterns": [{"safe_regex": {"regex": f"(?s){own}"}}]}}
         return {
             "http_service": {"server_uri": uri, "authorization_response": shown},
             # If the request to the service looks like gRPC, Envoy reports its own failures in gRPC, with status 200,
             # and would take that for an admission.
-            "disallowed_headers": {"patterns": [{"exact": "content-type"}]},
+            # The service gets the held header as the client sent it, and not as Envoy has set it (`restore_own`).
+            "disallowed_headers": {"patterns": [{"exact": "content-type"}, {"exact": HELD}]},
         }
 
 

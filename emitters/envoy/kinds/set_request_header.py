@@ -23,7 +23,7 @@ class SetRequestHeader(EnvoyKind):
 
     def check(self, context: Context, policy: Policy) -> None:
         check_value(context, policy, self.value)
-        if self.name in HELD and not self.value:
+        if self.name == HELD and not self.value:
             cannot_hold(context, policy, f"an empty `{self.name}` on a request", f"remove `{self.name}` instead")
 
     def http_filter(self, context: Context, hop: Hop, policy: Policy) -> HttpFilter:

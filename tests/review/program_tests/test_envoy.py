@@ -73,8 +73,8 @@ ROWS: Final[tuple[tuple[str, Asked, bool | None], ...]] = (
     (when(f'{TIER} starts_with "\u00e9"'), headers("x-tier: a,\u00e9b"), True),
     (when('header("cookie") == "a=1"'), headers("cookie: b=2; a=1"), True),
     (when('header("cookie") == "a=1"'), headers('cookie: b=\'x;a=1\''), False),
-    (when('header("x-envoy-max-retries") == ""'), headers("x-envoy-max-retries: "), False),
-    (when('header("x-envoy-max-retries") == "1"'), headers("x-envoy-max-retries: 1"), True),
+    (when('header("x-forwarded-proto") == ""'), headers("x-forwarded-proto: "), False),
+    (when('header("x-forwarded-proto") == "1"'), headers("x-forwarded-proto: 1"), True),
     (when('header("x-forwarded-proto") != ""'), headers("x-forwarded-proto: "), True),
     (when('header("x-request-id") == "q"'), Asked('no header("x-request-id")'), False),
     # Paths as they were sent, but for the query.

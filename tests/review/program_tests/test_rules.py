@@ -131,9 +131,9 @@ SPLIT = "policy some = split(to: other, percent: 100%) on web -> api\n"
         (BETA, "web -> api is admitted", None),
         (BETA + LOG, "web -> api meets log", None),
         (LOG + BETA, "web -> api meets log", True),
-        # Of headers that are held back, an empty value counts as none. `matches` compares bytes.
-        (BETA.replace("x-tier", "x-envoy-max-retries").replace('"beta"', '""'),
-         'web -> api { header("x-envoy-max-retries") "" } is refused', False),
+        # Of the header that is held back, an empty value counts as none. `matches` compares bytes.
+        (BETA.replace("x-tier", "x-forwarded-proto").replace('"beta"', '""'),
+         'web -> api { header("x-forwarded-proto") "" } is refused', False),
         (BETA.replace('== "beta"', 'matches "."'), 'web -> api { header("x-tier") "\u00e9" } is refused', False),
         (BETA.replace('== "beta"', 'matches ".."'), 'web -> api { header("x-tier") "\u00e9" } is refused', True),
         # `matches` is RE2, for the whole path without its query.

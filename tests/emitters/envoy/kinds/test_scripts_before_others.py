@@ -17,7 +17,7 @@ import pytest
 from admc.testbed.client import Reply, Request, send
 from dsl.kinds.prelude import kinds as prelude
 from emitters.envoy.failure_marks import FAILED
-from emitters.envoy.held_headers import COPIED, HELD, HOLD, HOLDING, ROUTE, VERSION
+from emitters.envoy.held_headers import CONTROL, COPIED, HELD, HOLD, ROUTE, VERSION
 from tests.emitters.envoy.support import ENVOY, Running, bootstraps, load, running, soon
 from tests.emitters.envoy.wasm import module
 
@@ -74,49 +74,50 @@ policy bounded = circuit_breaking(max_requests: 1) on a -> h
 """
 )
 CONTROLS: Final[dict[str, str]] = {
-    "x-envoy-expected-rq-timeout-ms": "5000",
-    "x-envoy-force-trace": "1",
-    "x-envoy-hedge-on-per-try-timeout": "true",
-    "x-envoy-internal": "true",
-    "x-envoy-ip-tags": "x",
-    "x-envoy-max-retries": "9",
-    "x-envoy-original-url": "http://x/",
-    "x-envoy-retriable-header-names": "content-type",
-    "x-envoy-retriable-status-codes": "200,404,503",
-    "x-envoy-retry-grpc-on": "unavailable",
-    "x-envoy-retry-on": "5xx,retriable-status-codes,retriable-headers",
-    "x-envoy-upstream-alt-stat-name": "x",
-    "x-envoy-upstream-rq-per-try-timeout-ms": "40",
-    "x-envoy-upstream-rq-timeout-alt-response": "1",
-    "x-envoy-upstream-rq-timeout-ms": "5000",
-    "x-envoy-upstream-stream-duration-ms": "40",
-    "x-forwarded-proto": "https",
+    "expected-rq-timeout-ms": "5000",
+    "force-trace": "1",
+    "hedge-on-per-try-timeout": "true",
+    "internal": "true",
+    "ip-tags": "x",
+    "max-retries": "9",
+    "original-url": "http://x/",
+    "retriable-header-names": "content-type",
+    "retriable-status-codes": "200,404,503",
+    "retry-grpc-on": "unavailable",
+    "retry-on": "5xx,retriable-status-codes,retriable-headers",
+    "upstream-alt-stat-name": "x",
+    "upstream-rq-per-try-timeout-ms": "40",
+    "upstream-rq-timeout-alt-response": "1",
+    "upstream-rq-timeout-ms": "5000",
+    "upstream-stream-duration-ms": "40",
+    "attempt-count": "9",
+    "decorator-operation": "x",
+    "immediate-health-check-fail": "1",
+    "original-path": "/other",
+    "is-timeout-retry": "true",
+    "overloaded": "true",
+    "ratelimited": "true",
 }
-OTHERS: Final = {
-    "grpc-timeout": "5S",
-    "x-envoy-attempt-count": "9",
-    "x-envoy-decorator-operation": "x",
-    "x-envoy-immediate-health-check-fail": "1",
-    "x-envoy-original-path": "/other",
-    "x-envoy-is-timeout-retry": "true",
-    "x-envoy-overloaded": "true",
-    "x-envoy-ratelimited": "true",
-}
-ALL: Final = CONTROLS | OTHERS
+"""Headers that Envoy knows, without their prefix. It obeys the first sixteen of them on requests."""
+OTHERS: Final = {"grpc-timeout": "5S", HELD: "https"}
+
+
+def under(prefix: str, controls: Mapping[str, str]) -> dict[str, str]:
+    return {f"{prefix}-{name}": value for name, value in controls.items()}
+
+
+ALL: Final = under(CONTROL, CONTROLS) | OTHERS
 SETS: Final = {
     **{name: {name: value} for name, value in ALL.items()},
     "each": ALL,
-    "a short timeout": {"x-envoy-upstream-rq-timeout-ms": "40"},
-    "retries": {
-        "x-envoy-retry-on": "5xx,retriable-status-codes",
-        "x-envoy-retriable-status-codes": "200",
-        "x-envoy-max-retries": "9",
-    },
-    "hedging": {
-        "x-envoy-hedge-on-per-try-timeout": "true",
-        "x-envoy-upstream-rq-per-try-timeout-ms": "40",
-        "x-envoy-retry-on": "5xx",
-    },
+    "Envoy's own names": under("x-envoy", CONTROLS),
+    "a short timeout": under(CONTROL, {"upstream-rq-timeout-ms": "40"}),
+    "retries": under(
+        CONTROL, {"retry-on": "5xx,retriable-status-codes", "retriable-status-codes": "200", "max-retries": "9"}
+    ),
+    "hedging": under(
+        CONTROL, {"hedge-on-per-try-timeout": "true", "upstream-rq-per-try-timeout-ms": "40", "retry-on": "5xx"}
+    ),
 }
 
 
@@ -141,10 +142,6 @@ def call(app: Running, port: str, path: str, **headers: str) -> Reply:
 
 def written(headers: Mapping[str, str]) -> str:
     return ";".join(f"{name}={value}" for name, value in headers.items())
-
-
-def test_the_controls_are_those_that_are_held() -> None:
-    assert set(CONTROLS) == set(HELD)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -172,28 +169,31 @@ def test_nor_a_later_policy_on_grpc(app: Running, name: str) -> None:
 
 
 def test_a_script_at_egress_changes_nothing_at_ingress_but_what_policies_there_read(app: Running) -> None:
-    """A header that Envoy obeys arrives where the script writes it under its name inside the proxy."""
-    held = written({f"{HOLD}{name}": value for name, value in CONTROLS.items()})
-    reply = app.call("a", "d", asked("/", {"write": f"{written(ALL)};{held}", "echo_delay": "0.1"}))
+    """A header arrives under the name that the script writes, but for those of the proxy."""
+    wanted = under("x-envoy", CONTROLS) | {HOLD + HELD: "gopher", f"{HOLD}x-own": "1"}
+    reply = app.call("a", "d", asked("/", {"write": f"{written(ALL)};{written(wanted)}", "echo_delay": "0.1"}))
     assert reply.status == 200
     assert reply.seen is not None
     assert reply.seen.header("x-envoy-upstream-rq-timeout-ms") == ("5000",)
+    assert reply.seen.header(HELD) == ("gopher",)
     assert not any(name.lower().startswith("x-admc-") for name, _ in reply.seen.headers)
-    counted = {"write": f"{HOLD}x-envoy-retry-on=counted"}
+    counted = {"write": "x-envoy-retry-on=counted"}
     statuses = [app.call("a", "d", asked("/", counted)).status for _ in range(3)]
     assert statuses == [200, 200, 429]
 
 
-def test_a_header_of_a_client_arrives_whatever_a_script_drops(app: Running) -> None:
+def test_a_header_of_a_client_arrives_whatever_a_script_writes_and_drops(app: Running) -> None:
     given = (
         ("x-envoy-retry-on", "5xx"),
-        ("x-drop", HOLDING),
+        (HELD, "https"),
+        ("x-drop", f"{HELD};{VERSION}"),
         ("x-write", f"{COPIED}=1"),
         ("x-forwarded-for", "1.2.3.4"),
     )
     reply = app.call("a", "b", Request("GET", "/", given), 9000 + PORTS.index("plain"))
     assert reply.seen is not None
     assert reply.seen.header("x-envoy-retry-on") == ("5xx",)
+    assert reply.seen.header(HELD) == ("https",)
     assert reply.seen.header("x-forwarded-for") == ("1.2.3.4",)
     assert not any(name.lower().startswith("x-admc-") for name, _ in reply.seen.headers)
 
@@ -228,10 +228,11 @@ def test_a_script_cannot_mark_an_answer_as_a_failure_that_a_retry_repeats(app: R
 
 
 def test_a_script_at_ingress_cannot_keep_a_retry_from_repeating(app: Running) -> None:
-    hidden = {"answer": "x-envoy-ratelimited=true;retry-after=9", "echo_status": "503", "echo_id": "limited"}
-    reply = app.call("a", "f", asked("/", hidden))
-    assert (reply.status, reply.header("x-envoy-ratelimited")) == (503, ("true",))
-    assert len(app.echo.record.of("limited")) == 3
+    for name, shown in (("x-envoy-ratelimited", ("true",)), (f"{CONTROL}-ratelimited", ())):
+        hidden = {"answer": f"{name}=true;retry-after=9", "echo_status": "503", "echo_id": name}
+        reply = app.call("a", "f", asked("/", hidden))
+        assert (reply.status, reply.header(name)) == (503, shown)
+        assert len(app.echo.record.of(name)) == 3
 
 
 @pytest.mark.parametrize("answer", ["", f"{FAILED}=x"])

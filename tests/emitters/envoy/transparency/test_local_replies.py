@@ -13,6 +13,7 @@ from admc.testbed.client import Request, h2c
 from emitters.addresses.dialing import binds
 from emitters.envoy.chains.http import BODILESS
 from emitters.envoy.failure_marks import FAILED
+from emitters.envoy.held_headers import CONTROL
 from emitters.envoy.messages.typed import message
 from tests.emitters.envoy.support import ENVOY, Running, bootstraps, exchange, load, running
 from tests.emitters.envoy.wasm import module
@@ -34,6 +35,11 @@ TEMPLATE = b"""\
 "@type": type.googleapis.com/envoy.extensions.filters.http.fault.v3.HTTPFault
 abort: {header_abort: {}, percentage: {numerator: 100}}
 """
+NAMING = f"""\
+function envoy_on_request(handle)
+  handle:headers():add("{CONTROL}-fault-abort-request", handle:headers():get("x-status"))
+end
+""".encode()
 TEXT = f"""
 service front {{ http 8000 }}
 service back {{
@@ -52,6 +58,7 @@ policy asked = external_authorization(service: check) on front -> back:asked
 policy again = retry(attempts: 3, on: [connect_failure], backoff: 1ms) on front -> back:again
 policy asked_again = external_authorization(service: check) on front -> back:again
 policy own = lua(script: "reply.lua") on front -> back:own
+policy naming = lua(script: "naming.lua") on front -> back:away
 policy away = turned_away() on front -> back:away
 """ + "".join(
     f"@{side}\npolicy p{port} = fault_abort(status: {status}) on front -> back:p{port}\n"
@@ -80,7 +87,9 @@ class Check(grpc.GenericRpcHandler):
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("replies")
-    with running(TEXT, folder, {"reply.lua": LUA, "away.yaml": TEMPLATE}, without=("check",)) as live:
+    with running(
+        TEXT, folder, {"reply.lua": LUA, "naming.lua": NAMING, "away.yaml": TEMPLATE}, without=("check",)
+    ) as live:
         (bind,) = [bind for bind in binds(live.program, live.placement, live.addresses) if bind.service == "check"]
         server = grpc.server(ThreadPoolExecutor(4), handlers=[Check()])
         server.add_insecure_port(f"{bind.address}:{bind.port}")
@@ -90,8 +99,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def _naming(status: int) -> tuple[tuple[str, str], ...]:
-    """Headers by which a request says how it is to be answered."""
-    return (("x-status", str(status)), ("x-envoy-fault-abort-request", str(status)))
+    """A header by which a request says how it is to be answered."""
+    return (("x-status", str(status)),)
 
 
 def _answers(app: Running, port: int, method: str, status: int) -> list[bytes]:
