@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from emitters.envoy.messages.typed import Json
 
@@ -109,17 +109,6 @@ def restore_copy() -> list[Json]:
 def tell_version() -> Json:
     """A mutation that passes the caller's version of HTTP on to the routes; after `hold`."""
     return _set(VERSION, "%PROTOCOL%")
-
-
-def one_upgrade(protocols: Sequence[str]) -> Json:
-    """A mutation of the header `Upgrade` with several protocols: it keeps the first one, which the client prefers, if
-    that is one of `protocols`. Envoy would take a list for one unknown protocol, and refuse the request."""
-    offered = "request.headers['upgrade']"
-    first = "''"
-    for name in reversed(protocols):
-        listed = name.replace(".", "[.]")
-        first = f"{offered}.matches('(?i)^{listed},') ? '{name}' : {first}"
-    return _set("upgrade", f"%CEL({first})%")
 
 
 def _forget() -> Json:

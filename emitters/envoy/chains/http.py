@@ -2,19 +2,20 @@
 
 Each filter decides whether its policy applies to a request when the request reaches the filter, so a match sees the
 changes of outer policies. Without a policy that demands it, the manager changes only what Envoy could not forward (it
-keeps one protocol of `Upgrade`, makes HTTP/1.0 HTTP/1.1 and refuses CONNECT), and it marks replies of its own.
+keeps three protocols of `Upgrade`, makes HTTP/1.0 HTTP/1.1 and refuses CONNECT), and it marks replies of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains import routes
 from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
 from emitters.envoy.failure_marks import mark_again, mark_reply
-from emitters.envoy.held_headers import FRAMING, HOLD, hold, hold_again, one_upgrade, tell_version
+from emitters.envoy.held_headers import FRAMING, HOLD, hold, hold_again, tell_version
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.kinds.shared.filter_state import set_state
 from emitters.envoy.matching.callers import conditions
@@ -45,6 +46,9 @@ _EARLY: Final = "envoy.extensions.http.early_header_mutation.header_mutation.v3.
 _UPGRADES: Final = ("websocket", "spdy/3.1", "tcp")
 """The protocols to which a client may upgrade a request. Envoy forwards the bytes after such a request only once the
 service has agreed, with 101."""
+_OFFERED: Final = tuple(",".join(names) for length in (1, 2, 3) for names in product(_UPGRADES, repeat=length))
+"""The values of `Upgrade` that Envoy honours. It takes a list for the name of one protocol; the lists that arrive here
+have no other protocols any more, and no spaces (`ignore_http_11_upgrade`)."""
 _GRPC_DEADLINE_EXCEEDED: Final = "4"
 BODILESS: Final = (204, 205, 304)
 """Statuses of an answer that has no body."""
@@ -217,7 +221,7 @@ def _tunnel() -> Predicate:
 
 def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
     """The connection manager itself."""
-    early = [*hold(), one_upgrade(_UPGRADES)]
+    early = hold()
     if _tells_version(hop):
         early.append(tell_version())
     fields: Json = {
@@ -255,7 +259,7 @@ def _manager(hop: Hop, filters: _Filters, own_replies: list[Json]) -> Json:
         ),
         "http2_protocol_options": http2_options(),
         # Without an entry for CONNECT, Envoy refuses such a request before any filter sees it.
-        "upgrade_configs": [{"upgrade_type": name} for name in (*_UPGRADES, routes.CONNECT)],
+        "upgrade_configs": [{"upgrade_type": name} for name in (*_OFFERED, routes.CONNECT)],
         "access_log": filters.logs,
     }
     if own_replies:

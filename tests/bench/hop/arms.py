@@ -21,6 +21,11 @@ _EARLIER: Final = (
     *("upstream-rq-timeout-ms", "upstream-stream-duration-ms"),
 )
 """Headers that were held before Envoy's own headers had another prefix."""
+_OF_ENVOY: Final = ("listener_manager.", "cluster_manager.", "server.", "control_plane.", "extension_config_discovery.")
+_OF_POLICIES: Final = (
+    *("rbac", "local_rate_limit", "circuit_breakers", "outlier_detection", "fault", "buffer", "jwt_authn", "ext_authz"),
+    *("update_", "rq_retry", "rq_total", "cx_total", "cx_active", "cx_no_route"),
+)
 
 
 def _managers(config: Json) -> Iterator[Json]:
@@ -58,18 +63,30 @@ def _no_statistics(config: Json) -> Json:
     return {**config, "stats_config": {"stats_matcher": {"reject_all": True}}}
 
 
+def _listed_statistics(config: Json) -> Json:
+    """Those of Envoy itself, of policies, and totals: no histograms, and no counters by status."""
+    patterns = [*({"prefix": name} for name in _OF_ENVOY), {"safe_regex": {"regex": f".*({'|'.join(_OF_POLICIES)}).*"}}]
+    for manager in _managers(config):
+        manager["http_filters"][-1]["typed_config"]["dynamic_stats"] = False
+    return {**config, "stats_config": {"stats_matcher": {"inclusion_list": {"patterns": patterns}}}}
+
+
 def _nothing_held(config: Json) -> Json:
     for mutations in _early(config):
-        mutations["mutations"] = mutations["mutations"][-1:]  # that of `Upgrade`
+        mutations["mutations"] = mutations["mutations"][:1]  # Envoy demands one
     for place in _routes(config):
         place.pop("request_headers_to_remove", None)
         place.pop("request_headers_to_add", None)
     return config
 
 
-def _no_list_of_upgrades(config: Json) -> Json:
+def _upgrades_by_cel(config: Json) -> Json:
+    """A list of protocols in `Upgrade` is shortened to its first one."""
+    offered, first = "request.headers['upgrade']", "''"
+    for name in ("tcp", "spdy/3.1", "websocket"):
+        first = f"{offered}.matches('(?i)^{name.replace('.', '[.]')},') ? '{name}' : {first}"
     for mutations in _early(config):
-        mutations["mutations"] = [each for each in mutations["mutations"] if "CEL" not in str(each)]
+        mutations["mutations"].append(_set("upgrade", f"%CEL({first})%"))
     return config
 
 
@@ -86,6 +103,16 @@ def _http_2(config: Json) -> Json:
     return config
 
 
+def _http_1(config: Json) -> Json:
+    """To the process of an http port, whatever the client speaks."""
+    hops = {manager["stat_prefix"] for manager in _managers(config) if "grpc-status" not in str(manager)}
+    for cluster, options in _clusters(config):
+        if cluster["name"] in hops:
+            one = options.pop("use_downstream_protocol_config")["http_protocol_options"]
+            options["explicit_http_config"] = {"http_protocol_options": one}
+    return config
+
+
 def _seventeen_held(config: Json) -> Json:
     """Headers that Envoy obeys are renamed before the first filter, and renamed back by a filter of the cluster."""
     config = _nothing_held(config)
@@ -98,11 +125,16 @@ def _seventeen_held(config: Json) -> Json:
         held += [_set(HOLD + name, f"%REQ({name})%"), {"remove": name}]
         back += [{"remove": name}, _set(name, f"%REQ({HOLD}{name})%")]
     for mutations in _early(config):
-        mutations["mutations"] = [*held, *mutations["mutations"]]
+        mutations["mutations"] = held
     codec = extension("codec", "envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec")
     for _, options in _clusters(config):
         options["http_filters"] = [_where_held([*back, forget]), codec]
     return config
+
+
+def _before(config: Json) -> Json:
+    """As an ADM was before the decision of that page."""
+    return _upgrades_by_cel(_seventeen_held(config))
 
 
 def _where_held(mutations: list[Json]) -> Json:
@@ -126,10 +158,13 @@ def _set(name: str, value: str) -> Json:
 
 ARMS: Final[dict[str, Callable[[Json], Json]]] = {
     EMITTED: _as_emitted,
+    "before": _before,
     "seventeen_held": _seventeen_held,
+    "upgrades_by_cel": _upgrades_by_cel,
     "nothing_held": _nothing_held,
-    "no_list_of_upgrades": _no_list_of_upgrades,
     "no_statistics": _no_statistics,
+    "listed_statistics": _listed_statistics,
     "one_pool": _one_pool,
+    "http_1_to_the_process": _http_1,
     "http_2_to_the_process": _http_2,
 }

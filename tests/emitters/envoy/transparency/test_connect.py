@@ -201,14 +201,15 @@ def test_no_spelling_of_a_connect_opens_a_tunnel(app: tuple[Ways, Obliging], nam
 
 LISTS = {
     "websocket, foo": "websocket",
-    "foo,websocket,tcp": "websocket",
-    "websocket,websocket": "websocket",
-    "WebSocket , websocket, ": "websocket",
-    "websocket\r\nUpgrade: websocket": "websocket",
-    "tcp, websocket": "tcp",
-    "spdy/3.1, tcp": "spdy/3.1",
+    "foo,websocket,tcp": "websocket,tcp",
+    "websocket,websocket": "websocket,websocket",
+    "WebSocket , websocket, ": "WebSocket,websocket",
+    "websocket\r\nUpgrade: websocket": "websocket,websocket",
+    "tcp, websocket": "tcp,websocket",
+    "spdy/3.1, tcp": "spdy/3.1,tcp",
+    "h2c, TCP, spdy/3.1,\tfoo, websocket": "TCP,spdy/3.1,websocket",
 }
-"""What arrives of a list of protocols: the first that an ADM knows."""
+"""What arrives of a list of protocols: those that an ADM knows."""
 
 
 @pytest.mark.parametrize("protocol", ["websocket", "spdy/3.1", "tcp", "WebSocket", *LISTS])
@@ -235,6 +236,14 @@ def test_an_upgrade_to_any_other_protocol_opens_no_tunnel(app: tuple[Ways, Oblig
     answer = ask_http_1(both.through, head.encode(), b"")
     service.upgrades = False
     assert (answer.status, service.seen) == (200, ["GET /chat"])
+
+
+def test_a_list_of_more_upgrades_than_three_is_refused_as_the_page_says(app: tuple[Ways, Obliging]) -> None:
+    both, service = app
+    service.seen.clear()
+    head = b"GET /chat HTTP/1.1\r\nHost: back\r\nConnection: Upgrade\r\nUpgrade: tcp, tcp, foo, tcp, websocket\r\n\r\n"
+    assert ask_http_1(both.through, head, b"").status == 403
+    assert service.seen == []
 
 
 @pytest.mark.parametrize("protocol", ["websocket", "spdy/3.1", "tcp"])
