@@ -16,6 +16,7 @@ from dsl import load_text
 from emitters.addresses import Addresses
 from emitters.envoy import Mode, emit
 from emitters.envoy.failure_marks import FAILED
+from emitters.envoy.held_headers import ROUTE
 from solver.place import place
 from tests.serve.rollout.test_resources import branches, known, routes
 
@@ -251,3 +252,14 @@ def test_settings_of_either_plans_filters_are_in_the_table(step: StepName) -> No
     for old, new in (ends, ends[::-1]):
         found, _ = table(step, "d", "ingress/80", old, new)
         assert len(found.virtual_hosts[0].typed_per_filter_config) == 2
+
+
+@pytest.mark.parametrize("step", StepName)
+def test_no_header_leaves_by_which_a_filter_of_either_plan_tells_its_routes_something(step: StepName) -> None:
+    bounded = "policy b = circuit_breaking(max_requests: 1) on s -> d\n"
+    ends = small("egress", bounded), small("ingress")
+    for old, new in (ends, ends[::-1]):
+        found, _ = table(step, "d", "ingress/80", old, new)
+        removed = list(found.virtual_hosts[0].request_headers_to_remove)
+        assert len([name for name in removed if name.startswith(ROUTE)]) == 1
+        assert len(removed) == len(set(removed))
