@@ -22,11 +22,11 @@ from solver.place import place
 from solver.placement import PlacementError
 from tests.fidelity.cases import PARTIES, Case, Written, load, text
 from tests.fidelity.kinds import HANDLERS
+from tests.fidelity.mesh.admitting import Network
 from tests.fidelity.message import Fields, Sent
 from tests.fidelity.random_cases import TOPOLOGIES, programs
 from tests.fidelity.requests import GRPC_PATH, Ask
 from tests.fidelity.samples import CORS, JWT, PREFLIGHT, TOKEN
-from tests.fidelity.selecting import closed_ports
 from tests.properties import examples
 from tests.review.program_tests.by_judge import Answered, answers
 
@@ -157,7 +157,8 @@ def result(about: Subject, trial: Trial, given: Sequence[str], outcome: str) -> 
 def expected(case: Case, about: Subject, trial: Trial) -> set[Answered] | None:
     """By the judge; None where a NetworkPolicy decides, of which the judge does not know."""
     declared = (trial.source, trial.destination) in case.calls
-    if not declared and (trial.destination, 9000) in closed_ports(about.program, about.placement):
+    (target,) = (port.target for port in about.program.services[trial.destination].ports if port.number == 9000)
+    if not declared and (trial.destination, target) in Network(about.program, about.placement).closed:
         return None
     sent = Sent(trial.source, trial.destination, 9000, trial.method, trial.path, trial.headers)
     known = {
