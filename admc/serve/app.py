@@ -260,7 +260,7 @@ class _Server:
             unlisted=reconciler.problems.unlisted.names,
             role=role,
             holder=holder,
-            in_network=() if state is None else status.in_network(state.placement),
+            in_network=status.in_network(placed.placement for placed in self._config.rollout.published),
         )
 
     def _status(self) -> Status:

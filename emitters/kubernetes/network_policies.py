@@ -110,6 +110,8 @@ class ClosedTargets(NamedTuple):
     program: Program
     admitted: Mapping[int, Admitted]
     """By closed target. During a rollout, targets may be closed by different programs."""
+    stated: bool = False
+    """Whether a program that closes the destination says `network_policies enforced`."""
 
 
 class Closed(NamedTuple):

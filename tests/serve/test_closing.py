@@ -49,6 +49,7 @@ class Asked:
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         """What was published when it was asked, and for what."""
         self.closes = True
+        self.text = ""
         self._at = rollout_at
 
     def ask(self, destinations: Mapping[str, Program]) -> None:
@@ -246,7 +247,7 @@ def test_while_two_plans_close_a_destination_only_senders_of_both_are_admitted(t
     assert admitted(one, two) == admitted(two, one) == ["web"]
     assert admitted(opened, two) == admitted(two, opened) == ["api", "web"]  # one of them closes it
     assert destinations([opened]) == {}
-    assert destinations([one, opened])["cart"] == (one.program, {8081: (one.program, {"web"})})
+    assert destinations([one, opened])["cart"] == (one.program, {8081: (one.program, {"web"})}, False)
 
 
 TWO_PORTS = """\

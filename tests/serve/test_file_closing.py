@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,6 +120,60 @@ def test_a_changed_file_is_written_again_and_its_confirmation_does_not_count(tmp
     assert asked(tmp_path, text("network")).missing(["cart"]) == ("cart",)
 
 
+def test_files_that_are_removed_are_written_again_and_a_confirmation_can_be_withdrawn(tmp_path: Path) -> None:
+    closing = asked(tmp_path, text("network"))
+    own = tmp_path / "network-policies" / "cart"
+    confirm(tmp_path)
+    closing.refresh()
+    assert closing.missing(["cart"]) == ()
+    (own / "applied").unlink()
+    closing.refresh()
+    assert closing.missing(["cart"]) == ("cart",)
+    confirm(tmp_path)
+    shutil.rmtree(tmp_path / "network-policies")
+    closing.refresh()
+    assert (own / "network-policy.yaml").exists()
+    assert closing.missing(["cart"]) == ("cart",)
+
+
+def test_what_cannot_be_a_confirmation_confirms_nothing(tmp_path: Path) -> None:
+    closing = asked(tmp_path, text("network"))
+    own = tmp_path / "network-policies" / "cart"
+    digest = (own / "digest").read_text()
+    for content in (b"", digest.encode("utf-16"), digest.encode() + b" " * 2000):
+        (own / "applied").write_bytes(content)
+        closing.refresh()
+        assert closing.missing(["cart"]) == ("cart",)
+    (own / "applied").unlink()
+    (own / "applied").mkdir()
+    closing.refresh()
+    assert closing.missing(["cart"]) == ("cart",)
+
+
+def test_a_link_in_the_folder_is_left_alone(tmp_path: Path) -> None:
+    closing = asked(tmp_path, text("network"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "digest").write_text("of somebody")
+    (tmp_path / "network-policies" / "link").symlink_to(other)
+    closing.ask({})
+    closing.refresh()
+    assert (other / "digest").exists()
+
+
+def test_the_state_folder_is_not_made_here(tmp_path: Path) -> None:
+    closing = Closing(tmp_path / "state")
+    closing.ask(destinations([placed(text("network"))]))
+    with pytest.raises(CommandError):
+        closing.refresh()
+    assert not (tmp_path / "state").exists()
+
+
+def test_one_plan_that_says_so_is_enough(tmp_path: Path) -> None:
+    for texts in ((text("network"), text("egress", "")), (text("egress", ""), text("network"))):
+        assert asked(tmp_path, *texts).missing(["cart"]) == ("cart",)
+
+
 def test_files_of_a_destination_that_opens_are_removed(tmp_path: Path) -> None:
     closing = asked(tmp_path, text("network"))
     confirm(tmp_path)
@@ -185,6 +240,7 @@ def test_a_move_to_the_network_begins_after_the_confirmation(tmp_path: Path) -> 
             await until(lambda: "`cart`: its NetworkPolicy" in rollout.waits)
             assert at(rollout) == "ingress.adm"
             closing.refresh()
+            await until(lambda: "and write `applied` there" in rollout.text)
             confirm(tmp_path / "state")
             await is_at("network")  # the object of both plans is that of the new one: one confirmation is enough
             await rollout.accept(planned(tmp_path, "ingress"))

@@ -201,7 +201,7 @@ def test_text_before_there_is_a_program() -> None:
         (b"[]", "it is not a JSON object"),
         (b'{"schema_version": true}', "it has no `schema_version`"),
         (b'{"schema_version": 4}', "it has schema version 4, and this admc reads 3"),
-        (b'{"schema_version": 1}', "it has schema version 1, and this admc reads 2"),
+        (b'{"schema_version": 1}', "it has schema version 1, and this admc reads 3"),
         (b'{"schema_version": 2}', "`the document` lacks `server` (line 1)"),
         (b'{"schema_version": 2, "server": {}, "adms": 5}', "`server` lacks `version` (line 1)"),
     ],

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.base.exits import CommandError, wrong_usage
 from admc.base.files import has_content, read_bounded, system_message, write_whole
+from admc.serve.file_watch import look
 from emitters.kubernetes import closed_by_selector, pod_labels, to_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from admc.serve.file_watch import FileStat, Signature
     from emitters.kubernetes import ClosedTargets
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -43,6 +45,8 @@ class _Known(NamedTuple):
     confirmed: frozenset[str]
     problem: str
     """Why a destination has no NetworkPolicy; empty if each has one."""
+    stats: Signature
+    """The files as they were written. If one differs, another process has changed it, and all are written again."""
 
 
 class Closing:
@@ -54,7 +58,7 @@ class Closing:
         self._folder = folder
         self._explicit = explicit
         self._wanted: Mapping[str, ClosedTargets] = {}
-        self._known = _Known(self._wanted, {}, frozenset(), "")
+        self._known = _Known(self._wanted, {}, frozenset(), "", {})
         self._failure = ""
         """Why the files could not be written."""
 
@@ -64,12 +68,12 @@ class Closing:
 
     def missing(self, destinations: Collection[str]) -> tuple[str, ...]:
         """Return those of the destinations whose NetworkPolicies are not confirmed and have to be, sorted. They need
-        not be if their program does not say `network_policies enforced`."""
+        not be if no program that closes them says `network_policies enforced`."""
         if self._explicit:
             return ()
         wanted, known = self._wanted, self._known
         counted = known.confirmed if known.wanted is wanted else frozenset()
-        counted |= {name for name, closed in wanted.items() if closed.program.network_policies is None}
+        counted |= {name for name, closed in wanted.items() if not closed.stated}
         return tuple(name for name in sorted(destinations) if name not in counted)
 
     @property
@@ -94,9 +98,12 @@ class Closing:
         if folder is None or self._explicit:
             return
         try:
-            if self._known.wanted is not wanted:
-                self._known = _written(folder / FOLDER, wanted)
-            self._known = _confirmed(folder / FOLDER, self._known)
+            known = self._known
+            if known.wanted is not wanted or any(
+                stat is None or look(path) != stat for path, stat in known.stats.items()
+            ):
+                known = _written(folder / FOLDER, wanted)
+            self._known = _confirmed(folder / FOLDER, known)
         except CommandError as error:
             self._failure = error.diagnostics[0].message
             raise
@@ -105,10 +112,11 @@ class Closing:
 
 def _written(folder: Path, wanted: Mapping[str, ClosedTargets]) -> _Known:
     """Write the NetworkPolicies that the folder lacks or has in another form, and remove all others."""
-    programs = [closed.program for closed in wanted.values()]
-    programs += [admitted.program for closed in wanted.values() for admitted in closed.admitted.values()]
-    labels = {name: pod_labels(service) for program in programs for name, service in program.services.items()}
+    programs = {id(closed.program): closed.program for closed in wanted.values()}
+    programs |= {id(its.program): its.program for closed in wanted.values() for its in closed.admitted.values()}
+    labels = {name: pod_labels(service) for program in programs.values() for name, service in program.services.items()}
     digests, problems, changed = {}, [], []
+    stats: dict[Path, FileStat | None] = {}
     for name, closed in closed_by_selector(wanted, labels).items():
         if closed.policy is None:
             problems += [finding.message for finding in closed.findings]
@@ -117,10 +125,13 @@ def _written(folder: Path, wanted: Mapping[str, ClosedTargets]) -> _Known:
         digests[name] = hashlib.sha256(content).hexdigest()
         if _write(folder / name, content, digests[name]):
             changed.append(name)
-    removed = _removed(folder, digests)
-    if changed or removed:
-        LOG.info("network_policies_requested", extra={"services": sorted(changed), "removed": removed})
-    return _Known(wanted, digests, frozenset(), "; ".join(problems))
+        stats |= {folder / name / file: look(folder / name / file) for file in (OBJECT, DIGEST)}
+    removed = _removed(folder, wanted)
+    if changed or removed or problems:
+        LOG.info(
+            "network_policies_requested", extra={"services": sorted(changed), "removed": removed, "problems": problems}
+        )
+    return _Known(wanted, digests, frozenset(), "; ".join(problems), stats)
 
 
 def _write(place: Path, content: bytes, digest: str) -> bool:
@@ -130,7 +141,9 @@ def _write(place: Path, content: bytes, digest: str) -> bool:
     if has_content(place / OBJECT, content) and has_content(place / DIGEST, named):
         return False
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        # The state folder itself is not made here: it is private.
+        place.parent.mkdir(exist_ok=True)
+        place.mkdir(exist_ok=True)
         (place / APPLIED).unlink(missing_ok=True)
     except OSError as error:
         raise _not_writable(place, error) from error
@@ -140,13 +153,17 @@ def _write(place: Path, content: bytes, digest: str) -> bool:
 
 
 def _removed(folder: Path, wanted: Collection[str]) -> list[str]:
-    """Remove the files of destinations that need not be closed, and return their names."""
+    """Remove the files of destinations that need not be closed, and return their names. Those of a destination that
+    cannot be closed stay, as its object in the cluster does."""
     names = []
     try:
         for place in sorted(folder.iterdir()) if folder.is_dir() else ():
-            if place.name not in wanted and (place / DIGEST).exists():
-                for name in (APPLIED, DIGEST, OBJECT):
-                    (place / name).unlink(missing_ok=True)
+            if place.name in wanted or place.is_symlink():
+                continue
+            files = [place / name for name in (APPLIED, DIGEST, OBJECT) if (place / name).exists()]
+            for path in files:
+                path.unlink(missing_ok=True)
+            if files:
                 names.append(place.name)
     except OSError as error:
         raise _not_writable(folder, error) from error
@@ -154,23 +171,20 @@ def _removed(folder: Path, wanted: Collection[str]) -> list[str]:
 
 
 def _confirmed(folder: Path, known: _Known) -> _Known:
-    """Read the confirmations that are missing."""
-    new = {
-        name for name, digest in known.digests.items() if name not in known.confirmed and _said(folder / name) == digest
-    }
-    if new:
+    """Read the confirmations. One that the operator has removed does not count any more."""
+    confirmed = frozenset(name for name, digest in known.digests.items() if _said(folder / name) == digest)
+    if new := confirmed - known.confirmed:
         LOG.info("network_policies_applied", extra={"services": sorted(new)})
-    return known._replace(confirmed=known.confirmed | new)
+    return known._replace(confirmed=confirmed)
 
 
 def _said(place: Path) -> str:
-    path = place / APPLIED
-    if not path.exists():
-        return ""
+    """The digest in a confirmation; empty if there is none that can be read, which confirms nothing."""
     try:
-        return read_bounded(path, MAX_APPLIED, "a confirmation", regular=True).decode("ascii", "replace").strip()
+        content = read_bounded(place / APPLIED, MAX_APPLIED, "a confirmation", regular=True)
     except CommandError:
-        return ""  # what cannot be read confirms nothing
+        return ""
+    return content.decode("ascii", "replace").strip()
 
 
 def _not_writable(place: Path, error: OSError) -> CommandError:

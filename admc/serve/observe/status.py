@@ -130,7 +130,7 @@ class ServerRow(_EarlierServerRow):
     """What a server says of itself."""
 
     in_network: tuple[NetworkRow, ...]
-    """The policies of the active state that NetworkPolicies enforce without an ADM."""
+    """The policies that NetworkPolicies enforce without an ADM; in a rollout, those of both plans."""
 
 
 @record
@@ -207,10 +207,15 @@ def server_row(
     return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, since, role, holder, in_network)
 
 
-def in_network(placement: Placement) -> tuple[NetworkRow, ...]:
-    """The policies of a placement that NetworkPolicies enforce without an ADM, in its order."""
-    decisions = (decision for decision in placement.decisions if decision.place is Place.NETWORK)
-    return tuple(NetworkRow(decision.policy, decision.destination) for decision in decisions)
+def in_network(placements: Iterable[Placement]) -> tuple[NetworkRow, ...]:
+    """The policies of some placements that NetworkPolicies enforce without an ADM, in their order."""
+    rows = (
+        NetworkRow(decision.policy, decision.destination)
+        for placement in placements
+        for decision in placement.decisions
+        if decision.place is Place.NETWORK
+    )
+    return tuple(dict.fromkeys(rows))
 
 
 def _node(client: ClientStatus) -> NodeRow:
@@ -264,5 +269,9 @@ def _read(content: bytes) -> Status:
     except VersionError as error:
         if error.newer:
             raise
-    earlier = read(_EarlierStatus, content)
+        newest = error
+    try:
+        earlier = read(_EarlierStatus, content)
+    except VersionError:
+        raise newest from None
     return Status(3, ServerRow(**dict(fields_of(earlier.server)), in_network=()), earlier.adms)

@@ -70,11 +70,14 @@ def destinations(plans: Sequence[Placed]) -> dict[str, ClosedTargets]:
     together = {tuple(by_plan) for by_plan in closers.values()}
     common = {indices: _common([plans[index].program for index in indices]) for indices in together}
     newest = {name: placed.program for placed in plans for name in placed.placement.closed}
+    stated = {
+        name for placed in plans if placed.program.network_policies is not None for name in placed.placement.closed
+    }
     admitted: dict[str, dict[int, Admitted]] = {name: {} for name in sorted(newest)}
     for (name, target), by_plan in sorted(closers.items()):
         program, known = common[tuple(by_plan)]
         admitted[name][target] = Admitted(program, known.intersection(*by_plan.values()))
-    return {name: ClosedTargets(newest[name], targets) for name, targets in admitted.items()}
+    return {name: ClosedTargets(newest[name], targets, name in stated) for name, targets in admitted.items()}
 
 
 def _common(programs: Sequence[Program]) -> Admitted:

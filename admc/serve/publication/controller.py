@@ -236,10 +236,10 @@ class Rollout:
         the log has an error."""
         name = self.plans.put(planned)
         state = begun(name, secrets.token_bytes(SECRET_BYTES))
+        self._closed.ask(state, self.plans)
         try:
             if self._redirects(state.now):
                 await asyncio.to_thread(self._redirection.begin, planned.placed)
-            self._closed.ask(state, self.plans)
             await self._store(self._position(state))
         except CommandError:
             LOG.warning("first_plan_not_kept")
@@ -266,7 +266,7 @@ class Rollout:
         step = self._step(state)
         if step is None:
             following = next_plan(state)
-            relied_on = () if following is None else self.plans.closings(state.now.base, following)
+            relied_on = () if following is None else self.plans.relied_on(state.now.base, following)
             seen = self.publisher.observe(state, self.plans, None, ())
         else:
             relied_on = step.relies_on
@@ -284,7 +284,9 @@ class Rollout:
         state = self._present
         began = time.monotonic()
         seen = self._observe()
-        self._wait(progress.waits(state, seen, self.plans))
+        waits = progress.waits(state, seen, self.plans)
+        # With files, the operator has to do something about that, or files cannot be written.
+        self._wait((*waits, self._closed.text) if seen.unclosed and self._closed.text else waits)
         ended = time.monotonic()
         self._due = ended + (ended - began) / LOOK_SHARE
         try:

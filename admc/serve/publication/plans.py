@@ -14,7 +14,7 @@ from admc.serve.compiling.snapshots import SnapshotSet, snapshot, snapshots
 from admc.serve.publication.addresses import changed, during, elsewhere, is_elsewhere, listed
 from admc.serve.rollout.diff import Diff, version
 from admc.serve.rollout.model import Placed
-from admc.serve.rollout.network import closings
+from admc.serve.rollout.network import relied_on
 from admc.serve.rollout.resources import Emitted
 from admc.serve.rollout.retention import steady_guards
 from admc.serve.rollout.rollout_state import STEPS
@@ -59,7 +59,7 @@ class _Change:
     def __init__(self, old: Placed, new: Placed) -> None:
         diff = Diff(old, new)
         self.moves, self.changes, self.guards = diff.moved, diff.concerned, steady_guards(old, new)
-        self.closings = closings(old, new) if diff.moved else ()
+        self.relied_on = relied_on(old, new, diff.moving) if diff.moved else ()
         self.is_safe: bool | None = None
         """Whether safe steps lead to the new plan, or none are needed. None: not known yet."""
         self.emitted: tuple[Addresses, Emitted] | None = None
@@ -132,10 +132,10 @@ class Plans:
     def changes(self, old: str, new: str) -> frozenset[str]:
         return self._change(old, new).changes
 
-    def closings(self, old: str, new: str) -> tuple[str, ...]:
+    def relied_on(self, old: str, new: str) -> tuple[str, ...]:
         """The destinations whose NetworkPolicies have to be in force before the move from one plan to another begins;
         empty if no policy moves."""
-        return self._change(old, new).closings
+        return self._change(old, new).relied_on
 
     def guards(self, old: str, new: str) -> frozenset[Guard]:
         return self._change(old, new).guards

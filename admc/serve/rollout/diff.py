@@ -4,8 +4,9 @@
 
 A *port* moves if policies change at two of its ends, and not in arguments alone: at its senders, in the network, or at
 its receiver. It moves as a whole: each request meets either all policies of the old plan for it, or all those of the
-new plan. If a guard in the network changes, arguments count as well: the new NetworkPolicy counts at another moment
-than the new arguments of an ADM.
+new plan. The network changes if a guard in it does, or if the new NetworkPolicy refuses more while a hop loses
+something. Then arguments count as well: the new NetworkPolicy counts at another moment than the new arguments of an
+ADM.
 """
 
 from __future__ import annotations

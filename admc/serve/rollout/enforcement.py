@@ -87,15 +87,27 @@ class Frame:
         self.in_network = tuple(network.guards(placed) for placed in self.plans)
         """The guards of each plan that NetworkPolicies alone enforce."""
         before, after = self.in_network
-        self.network_changes = frozenset(
-            port for port in {*before, *after} if network.changed(before.get(port, {}), after.get(port, {}))
+        guards = {port for port in {*before, *after} if network.changed(before.get(port, {}), after.get(port, {}))}
+        narrower = network.narrower(*self.plans)
+        self.network_changes = frozenset(guards).union(
+            key.port for key in self.keys if key.port in narrower and not self._keeps_all(key)
         )
-        """The ports at which these guards change, arguments included."""
+        """The ports at which these guards change, arguments included; and those at which the new NetworkPolicy refuses
+        more, while a hop loses a policy or an argument of the old plan. A caller that it refuses would do without
+        that for as long as it is not in force."""
 
     def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
         """Return the policies of a hop in the old plan (0) or in the new plan (1)."""
         hop = self.hops[plan].get(key)
         return hop.policies if hop is not None else ()
+
+    def _keeps_all(self, key: HopKey) -> bool:
+        """Whether a hop has all policies of the old plan in the new one, with their arguments."""
+        after = {policy.name: policy for policy in self.policies(1, key)}
+        return all(
+            policy.name in after and same(policy, after[policy.name], key.side, arguments=True)
+            for policy in self.policies(0, key)
+        )
 
     def steady_guards(self, key: HopKey) -> Iterator[Policy]:
         """Yield the guards that stay in a hop, and change in arguments alone or not at all. Where guards in the network

@@ -98,9 +98,8 @@ class Step:
     opens: tuple[str, ...] = ()
     """In `release`, the destinations where a NetworkPolicy admits more once the new plan is in force."""
     relies_on: tuple[str, ...] = ()
-    """The destinations whose NetworkPolicy has to be in force before ADMs enforce less. In `prepare` and `senders`
-    these are the destinations where that of the new plan refuses more; in `receivers` and `release`, for the way back,
-    those where that of the old plan does."""
+    """The destinations whose NetworkPolicy has to be in force before ADMs enforce less (`network.relied_on`): in
+    `prepare` and `senders` for the new plan; in `receivers` and `release`, for the way back, for the old plan."""
     reasons: tuple[str, ...] = ()
     """Sentences for people: which policies move, and which may be met twice meanwhile."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)

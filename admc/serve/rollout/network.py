@@ -5,13 +5,14 @@ Placed -> {port: parties}
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsl.program import Place
 from solver.placement import admitted_parties
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from admc.serve.rollout.model import Placed, Port
     from dsl.program import Program
@@ -30,15 +31,25 @@ def admitted(placed: Placed) -> dict[Port, frozenset[Party]]:
     return {port: _parties(placed.program, names) for port, names in admitted_parties(*placed).items()}
 
 
-def closings(old: Placed, new: Placed) -> tuple[str, ...]:
-    """Return the destinations with a port at which the NetworkPolicy of the new plan refuses a caller that the old plan
-    leaves to ADMs or admits, sorted."""
+def narrower(old: Placed, new: Placed) -> frozenset[Port]:
+    """Return the ports at which the NetworkPolicy of the new plan refuses a caller that the old plan admits, or leaves
+    to ADMs."""
     before = admitted(old)
-    return tuple(
-        sorted(
-            {port[0] for port, parties in admitted(new).items() if port not in before or not before[port] <= parties}
-        )
+    return frozenset(
+        port for port, parties in admitted(new).items() if port not in before or not before[port] <= parties
     )
+
+
+def closings(old: Placed, new: Placed) -> tuple[str, ...]:
+    """Return the destinations of these ports, sorted."""
+    return _destinations(narrower(old, new))
+
+
+def relied_on(old: Placed, new: Placed, moving: Collection[Port]) -> tuple[str, ...]:
+    """Return the destinations whose NetworkPolicy has to be in force before ADMs enforce less than the old plan:
+    those where it refuses more, and those with a port that moves and that the new plan closes, sorted. That the old
+    plan closes it as well does not say that its NetworkPolicy is in force."""
+    return _destinations({*narrower(old, new), *admitted(new).keys() & set(moving)})
 
 
 def guards(placed: Placed) -> dict[Port, dict[str, frozenset[Party]]]:
@@ -56,7 +67,11 @@ def guards(placed: Placed) -> dict[Port, dict[str, frozenset[Party]]]:
 
 def changed(old: Mapping[str, frozenset[Party]], new: Mapping[str, frozenset[Party]]) -> bool:
     """Whether the guards in the network differ at a port, and not in their names alone."""
-    return {*old.values()} != {*new.values()}
+    return Counter(old.values()) != Counter(new.values())
+
+
+def _destinations(ports: Iterable[Port]) -> tuple[str, ...]:
+    return tuple(sorted({destination for destination, _ in ports}))
 
 
 def _parties(program: Program, names: Iterable[str]) -> frozenset[Party]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from admc.serve.rollout.captures import captures_of
 from admc.serve.rollout.diff import Diff, version
 from admc.serve.rollout.model import HopPart, Placed, Plan, Step, StepName
-from admc.serve.rollout.network import closings
+from admc.serve.rollout.network import closings, relied_on
 from admc.serve.rollout.own_requests import late_destinations
 from admc.serve.rollout.refusals import marker_meaning
 from admc.serve.rollout.schedule import overlay
@@ -59,10 +59,10 @@ class _Steps:
     def step(self, name: StepName) -> Step:
         diff = self._diff
         old, new = diff.frame.plans
-        coming, going = closings(old, new), closings(new, old)
+        moving = diff.moving
         prepares, releases = name is StepName.PREPARE, name is StepName.RELEASE
         after = diff.frame.hops[1]
-        moved = (after[key] for key in diff.changed if key.port in diff.moving and key in after)
+        moved = (after[key] for key in diff.changed if key.port in moving and key in after)
         return Step(
             name,
             old,
@@ -83,9 +83,9 @@ class _Steps:
             },
             services=diff.concerned,
             needs_redirection=captures_of(moved) if prepares else {},
-            closes=coming if prepares else (),
-            opens=going if releases else (),
-            relies_on=coming if name in BEFORE else going,
+            closes=closings(old, new) if prepares else (),
+            opens=closings(new, old) if releases else (),
+            relies_on=relied_on(old, new, moving) if name in BEFORE else relied_on(new, old, moving),
             reasons=reasons(diff, self._late) if prepares else (),
             secrets=frozenset(self._secrets.values()),
         )

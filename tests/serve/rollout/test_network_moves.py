@@ -14,7 +14,7 @@ from admc.serve.publication.closing import destinations
 from admc.serve.rollout.diff import Diff
 from admc.serve.rollout.enforcement import Frame
 from admc.serve.rollout.model import Placed, StepName
-from admc.serve.rollout.network import closings
+from admc.serve.rollout.network import closings, relied_on
 from admc.serve.rollout.steps import reasons, steps
 from dsl import load_text
 from dsl.diagnostics.diagnostic import ProgramError
@@ -27,8 +27,9 @@ from tests.serve.rollout import walks
 from tests.serve.rollout.walks import Judge, Leg, equal, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from admc.serve.rollout.model import Port
     from dsl.program import Policy
     from tests.serve.rollout.world import World
 
@@ -140,12 +141,12 @@ class Strangers:
         targets = {port.target for placed in self._plans for port in placed.program.services["d"].ports}
         for caller, target in product(CALLERS, sorted(targets)):
             expected = [self._expected(plan, caller, target) for plan in range(len(self._plans))]
-            for now, got, how in self._ways(caller, target):
-                plans = self._judge.window(now)
+            in_place = self._judge.in_place(caller, "d", target)
+            for plans, got, how in self._ways(caller, target):
                 wanted = [met for plan in plans if (met := expected[plan]) is not None]
-                assert any(equal(got, met, frozenset()) for met in wanted), (
+                assert any(equal(got, met, in_place) for met in wanted), (
                     f"{caller} -> d at {target}: {[policy.name for policy in got]} at {how}, not "
-                    f"{[[policy.name for policy in met] for met in wanted]} of plans {plans}"
+                    f"{[[policy.name for policy in met] for met in wanted]} of plans {sorted(plans)}"
                 )
 
     def _expected(self, plan: int, caller: str, target: int) -> list[Policy] | None:
@@ -157,23 +158,27 @@ class Strangers:
         into = hops.get(("d", Side.INGRESS, "d", target))
         return self._passed(caller, out.policies if out else (), into.policies if into else ())
 
-    def _ways(self, caller: str, target: int) -> Iterator[tuple[int, list[Policy], object]]:
-        """The label that is published, and what a request meets that arrives."""
+    def _ways(self, caller: str, target: int) -> Iterator[tuple[set[int], list[Policy], object]]:
+        """Plans of which a request that arrives may meet one, and what it meets."""
         labels = self._world.labels
+        here = ("d", Side.INGRESS, "d", target)
         for now in range(len(labels)):
             outs = self._world.ends(now, (caller, Side.EGRESS, "d", target))
-            intos = self._world.ends(now, ("d", Side.INGRESS, "d", target))
+            intos = self._world.ends(now, here)
             for (out, sent), (into, received) in product(outs, intos):
-                # A connection is made while its proxy has a label, so while that or the next one is published.
-                made = received[0]
-                closed = [each for label in labels[made : min(made + 1, now) + 1] for each in label.closed]
-                if not any(_admits(each, caller, target) for each in closed):
-                    continue
                 marked = out.marks and into.marked is not None
                 there = into.marked if marked and into.marked is not None else into.unmarked
                 met = self._passed(caller, out.unmarked, there)
-                if met is not None:
-                    yield now, met, (labels[now].said, sent, received, marked)
+                if met is None:
+                    continue
+                # A connection is made while its proxy has a label, so while that or the next one is published.
+                made = received[0]
+                # Where no ADM is, none closes it.
+                window = self._judge.window(now, None if here in labels[made].states else made)
+                for closed in {id(it): it for label in labels[made : made + 2] for it in label.closed}.values():
+                    if _admits(closed.admitted, caller, target):
+                        # Of these plans the NetworkPolicies are in force for the connection.
+                        yield {*window, *closed.plans}, met, (labels[now].said, sent, received, marked)
 
     def _passed(self, caller: str, out: Iterable[Policy], into: Iterable[Policy]) -> list[Policy] | None:
         met = [*out, *(policy for policy in into if self._judge.applies(policy, caller))]
@@ -181,9 +186,8 @@ class Strangers:
         return None if refused else met
 
 
-def _admits(closed: object, caller: str, target: int) -> bool:
-    assert isinstance(closed, dict)
-    return caller in closed.get(("d", target), (caller,))
+def _admits(closed: Mapping[Port, frozenset[str]], caller: str, target: int) -> bool:
+    return caller in closed.get(("d", target), frozenset((caller,)))
 
 
 def judge(plans: Sequence[Placed], legs: Sequence[Leg]) -> None:
@@ -230,7 +234,7 @@ def at(name: str, where: str) -> str:
     return f"pin {name} at {where}\n"
 
 
-MOVES: Final = {
+MOVES: dict[str, tuple[str, str]] = {
     "to the network from ingress": (G + at("g", "ingress"), G + at("g", "network")),
     "to the network from egress": (G + at("g", "egress"), G + at("g", "network")),
     "to ingress": (G + at("g", "network"), G + at("g", "ingress")),
@@ -241,6 +245,14 @@ MOVES: Final = {
         A + at("g", "network") + "policy h = allow(callers: [a, b]) on * -> d\n" + at("h", "ingress"),
     ),
 }
+TWO: Final = "policy g = allow(callers: [a, b]) on * -> d\npolicy h = allow(callers: [a, b]) on * -> d\n"
+MOVES |= {
+    "beside another guard in the network with the same callers": (
+        TWO + at("g", "network") + at("h", "ingress"),
+        TWO + at("g", "network") + at("h", "network"),
+    ),
+}
+COUNT: Final = "policy p = request_count() on * -> d\n"
 STAYS: Final = {
     "in the network alone": (G + at("g", "network") + LOG, A + at("g", "network") + LOG),
     "at ingress alone": (G + at("g", "ingress"), A + at("g", "ingress")),
@@ -261,6 +273,30 @@ def test_it_is_none(name: str) -> None:
     plans = [plan(text) for text in STAYS[name]]
     assert not Diff(*plans).moving
     judge(plans, [Leg(1)])
+
+
+def test_a_network_policy_that_the_old_plan_asked_for_has_to_be_in_force_too() -> None:
+    """A plan that moves nothing does not wait for its NetworkPolicies, so the next one does."""
+    texts = (
+        H + at("h", "ingress"),
+        H + COUNT + at("h", "ingress") + at("p", "egress"),
+        H + COUNT + at("h", "network") + at("p", "egress"),
+    )
+    plans = [plan(text) for text in texts]
+    moving = Diff(plans[1], plans[2]).moving
+    assert not Diff(plans[0], plans[1]).moving
+    assert closings(plans[1], plans[2]) == ()
+    assert relied_on(plans[1], plans[2], moving) == relied_on(plans[2], plans[1], moving) == ("d",)
+    judge(plans, [Leg(1), Leg(2)])
+
+
+def test_a_call_that_goes_is_a_move_where_its_sender_loses_policies_and_the_network_refuses_it() -> None:
+    lines = COUNT + at("p", "egress")
+    old, new = plan("call b -> d:web\n" + lines), plan(lines)
+    assert Diff(old, new).moving == {("d", 8080)}
+    assert not Diff(new, old).moving  # the NetworkPolicy admits more once all proxies have the new plan
+    judge([old, new], [Leg(1)])
+    judge([new, old], [Leg(1)])
 
 
 def test_a_policy_that_comes_while_the_addresses_of_an_external_change_in_the_network_is_a_move() -> None:
@@ -327,6 +363,6 @@ def test_a_move_that_does_not_wait_for_network_policies_is_found(monkeypatch: py
     """The connections of a stranger that are older than the NetworkPolicy stay open beside it."""
     plans = [plan(text) for text in MOVES["to the network from ingress"]]
     judge(plans, [Leg(1)])
-    monkeypatch.setattr(walks, "closings", lambda *plans: ())
+    monkeypatch.setattr(walks, "relied_on", lambda *plans: ())
     with pytest.raises(AssertionError, match=r"c -> d at 8080: \[\] at"):
         judge(plans, [Leg(1)])

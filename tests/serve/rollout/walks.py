@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.serve.rollout.diff import Diff
 from admc.serve.rollout.model import StepName
-from admc.serve.rollout.network import closings
+from admc.serve.rollout.network import relied_on
 from admc.serve.rollout.steps import steps
 from dsl.program import Protocol, Side
 from solver.rules.effects import commute
@@ -38,7 +38,8 @@ class Leg(NamedTuple):
 
 
 def walk(plans: Sequence[Placed], legs: Sequence[Leg]) -> World:
-    """Raises `EmitError` where there is no way. A leg that is taken back leaves the plan before in place."""
+    """Raises `EmitError` where there is no way. A leg that is taken back leaves the plan before in place. The
+    NetworkPolicies of the first plan are in force from the beginning."""
     world = World(Plans(plans))
     world.close(0)
     world.settle(plans[0].program.services)
@@ -60,9 +61,9 @@ def _go(world: World, at: int, leg: Leg) -> int:
         world.publish(str(leg.plan), world.plans.rest(leg.plan), [leg.plan], floor)
         _rest(world, leg.plan)
         return leg.plan
-    if relied_on := closings(plans[at], plans[leg.plan]):
+    if names := relied_on(plans[at], plans[leg.plan], Diff(plans[at], plans[leg.plan]).moving):
         world.publish(f"{at}, and {leg.plan} waits", world.plans.rest(at), [at])
-        world.settle(relied_on)
+        world.settle(names)
     states = {
         name: world.plans.step(at, leg.plan, step) for name, step in steps(plans[at], plans[leg.plan], b"key").items()
     }
@@ -142,13 +143,15 @@ class Judge:
         met = list(out.policies) if out is not None else []
         return met + [each for each in (into.policies if into is not None else ()) if self.applies(each, call.source)]
 
-    def window(self, moment: int) -> list[int]:
-        labels = self.world.labels[self.world.labels[moment].floor : moment + 1]
+    def window(self, moment: int, since: int | None = None) -> list[int]:
+        """The plans of which a request at a moment may meet one. `since`: of this label, whose connections may be as
+        old as it lets them be; None: of that at the moment."""
+        labels = self.world.labels[self.world.labels[moment if since is None else since].floor : moment + 1]
         return sorted({plan for label in labels for plan in label.plans})
 
     def _call(self, call: Call) -> None:
         where = call.source, call.destination, call.port.target
-        in_place = self._in_place(call)
+        in_place = self.in_place(*where)
         requests = all(
             hop.carries_requests
             for hops in self.plans.hops
@@ -176,13 +179,9 @@ class Judge:
     def _met(self, met: Met, source: str) -> list[Policy]:
         return [policy for side, policy in met.policies if side is Side.EGRESS or self.applies(policy, source)]
 
-    def _in_place(self, call: Call) -> frozenset[str]:
-        """Policies that change in arguments alone in some hop of the call: these change where they are."""
-        port = call.port.target
-        keys = (
-            (call.source, Side.EGRESS, call.destination, port),
-            (call.destination, Side.INGRESS, call.destination, port),
-        )
+    def in_place(self, source: str, destination: str, port: int) -> frozenset[str]:
+        """Policies that change in arguments alone in some hop of a call: these change where they are."""
+        keys = (source, Side.EGRESS, destination, port), (destination, Side.INGRESS, destination, port)
         found = set()
         for key in keys:
             held = [hops[key].policies if key in hops else () for hops in self.plans.hops]

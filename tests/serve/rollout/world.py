@@ -34,8 +34,15 @@ if TYPE_CHECKING:
 
 Key = tuple[str, Side, str, int]
 """Whose ADM, side, destination, target port."""
-Closed = Mapping[Port, frozenset[str]]
-"""What NetworkPolicies admit: (destination, target) -> parties."""
+
+
+class Closed(NamedTuple):
+    """NetworkPolicies."""
+
+    plans: tuple[int, ...]
+    """Of which plans they are, together."""
+    admitted: Mapping[Port, frozenset[str]]
+    """(destination, target) -> parties."""
 
 
 class Table(NamedTuple):
@@ -136,23 +143,32 @@ class World:
     def __init__(self, plans: Plans) -> None:
         self.plans = plans
         self.labels: list[Label] = []
-        self._closed: tuple[Closed, ...] = ({},)
+        self._closed: tuple[Closed, ...] = (Closed((), {}),)
 
     def close(self, *plans: int) -> bool:
         """Write the NetworkPolicies that these plans need together, the newest last. Until `settle`, earlier ones may
         be in force. Returns whether anything differs."""
         wanted = destinations([self.plans.plans[plan] for plan in plans])
         made = {(name, at): its.parties for name, closed in wanted.items() for at, its in closed.admitted.items()}
-        if made == self._closed[-1]:
+        *earlier, last = self._closed
+        if made == last.admitted:
+            self._closed = (*earlier, last._replace(plans=(*last.plans, *plans)))
             return False
-        self._closed = (*self._closed, made)
+        self._closed = (*self._closed, Closed(plans, made))
         return True
 
     def settle(self, names: Collection[str]) -> None:
         """The NetworkPolicies of these destinations are in force as they were written last."""
-        last = {port: parties for port, parties in self._closed[-1].items() if port[0] in names}
-        rest = ({port: parties for port, parties in closed.items() if port[0] not in names} for closed in self._closed)
-        self._closed = tuple({**closed, **last} for closed in rest)
+        last = {port: parties for port, parties in self._closed[-1].admitted.items() if port[0] in names}
+        settled = [
+            closed._replace(
+                admitted={port: its for port, its in closed.admitted.items() if port[0] not in names} | last
+            )
+            for closed in self._closed
+        ]
+        # The same NetworkPolicies are those of the plans for which they were written last.
+        known = [closed.admitted for closed in settled]
+        self._closed = tuple(it for index, it in enumerate(settled) if it.admitted not in known[index + 1 :])
 
     def publish(self, said: str, states: Mapping[Key, State], plans: Sequence[int], floor: int | None = None) -> None:
         """`floor`: connections that are older are gone by now; None: as before."""
