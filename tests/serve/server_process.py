@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+ADMC = ("-m", "admc")
 SECONDS = 60.0
 """On a loaded machine the first compile loads everything anew."""
 
@@ -90,14 +91,15 @@ def served(
     xds: str = "127.0.0.1:0",
     plaintext: bool = True,
     before: tuple[str, ...] = (),
+    entry: tuple[str, ...] = ADMC,
     stands_by: bool = False,
 ) -> Iterator[Served]:
     """Run `admc serve ARGUMENTS` in a folder until the block ends; it listens by then, or stands by. `before` is a
-    command that becomes the one that it is given."""
+    command that becomes the one that it is given. `entry` is what Python runs."""
     log = folder / "serve.log"
     options = [*arguments, "--xds", xds, "--ops", "127.0.0.1:0", *(["--plaintext"] if plaintext else [])]
     launcher = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid())]
-    launcher += [*before, sys.executable, "-m", "admc", "serve"]
+    launcher += [*before, sys.executable, *entry, "serve"]
     with log.open("wb") as errors:
         process = subprocess.Popen([*launcher, *options], cwd=folder, stderr=errors, stdin=subprocess.DEVNULL)
     it = Served(process, log)

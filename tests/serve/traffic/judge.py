@@ -85,6 +85,12 @@ class Timeline:
             for span in self.spans[:-1]:
                 span.ended = min(span.ended, max(min(since, now), now - SETTLE_SECONDS))
 
+    @property
+    def not_over(self) -> list[Variant]:
+        """The programs that may be in force now: the latest one, and those since the last one that all proxies enforced
+        alone."""
+        return [span.variant for span in self.spans if span.ended == inf]
+
     def variants_between(self, began: float, ended: float) -> list[Variant]:
         """The programs of which a filter may be in force at some time within."""
         return [it.variant for it in self.spans if it.began <= ended and it.ended + SETTLE_SECONDS >= began]
@@ -128,6 +134,14 @@ class Verdict:
     unenforced: list[str] = field(default_factory=list)
     """Met a policy less often or more often than all programs of their time say, or with other arguments."""
     by_kind: Counter[str] = field(default_factory=Counter)
+    strangers: Counter[int | None] = field(default_factory=Counter)
+    """Requests of callers that no program admits, by status."""
+    arrived: list[str] = field(default_factory=list)
+    """A sentence for each of them that reached its destination."""
+
+    @property
+    def wrong(self) -> list[str]:
+        return [*self.failed, *self.unenforced, *self.arrived]
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.by_kind.items()))
@@ -136,10 +150,24 @@ class Verdict:
             f" again, {self.in_outage} failed while a proxy restarted, {self.cut.total()} on connections that were"
             f" cut, {len(self.failed)} failed,"
             f" {len(self.unenforced)} unenforced or doubled"
+            f"{self._of_strangers if self.strangers else ''}"
         )
 
+    @property
+    def _of_strangers(self) -> str:
+        met = ", ".join(f"{count} {status or 'without an answer'}" for status, count in self.strangers.most_common())
+        return f"; {self.strangers.total()} requests of strangers ({met}): {len(self.arrived)} arrived"
 
-def judge(timeline: Timeline, requests: Iterable[Request], arrived: Sequence[Seen]) -> Verdict:
+
+def judge(
+    timeline: Timeline,
+    requests: Iterable[Request],
+    arrived: Sequence[Seen],
+    *,
+    aspects: Sequence[Aspect] = ASPECTS,
+    strangers: Iterable[Request] = (),
+) -> Verdict:
+    """`aspects` are the policies of the programs, by their effects. No program admits the requests of `strangers`."""
     named: dict[str, list[Seen]] = defaultdict(list)
     for seen in arrived:
         for name in seen.header("x-echo-id"):
@@ -164,15 +192,19 @@ def judge(timeline: Timeline, requests: Iterable[Request], arrived: Sequence[See
                 verdict.cut[request.status] += 1
             else:
                 verdict.failed.append(_sentence(request, "arrived, and its answer was lost"))
-            aspects = [it for it in ASPECTS if arrivals and not it.is_guard and it.name != "said"]
+            shown = [it for it in aspects if arrivals and not it.is_guard and it.name != "said"]
         else:
-            aspects = [it for it in ASPECTS if arrivals or it.is_guard]
+            shown = [it for it in aspects if arrivals or it.is_guard]
         verdict.refused += request.status in (403, 429)
-        for aspect in aspects:
+        for aspect in shown:
             if aspect.concerns(request.spec):
                 _compare(timeline, request, observed, aspect, verdict)
     if connected > verdict.in_outage + len(verdict.failed):
         verdict.unenforced.append(f"{connected} more connections reached their destination than had an answer")
+    for request in strangers:
+        verdict.strangers[request.status] += 1
+        if request.name in named:
+            verdict.arrived.append(_sentence(request, "a stranger's request arrived"))
     return verdict
 
 

@@ -7,6 +7,7 @@ confirms it whenever the server requests it. Else tests load and confirm it, as 
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from admc.serve.compiling.source import Source, read
 from admc.serve.publication.publisher import SETTLE_SECONDS
 from dsl import load_text
 from emitters.envoy import Mode
-from tests.serve.server_process import Served, served
+from tests.serve.server_process import ADMC, Served, served
 from tests.serve.traffic.bed import SECONDS, WHOLE, XDS_PORT, has_begun
 from tests.serve.traffic.judge import Outage, Timeline, Verdict, judge
 from tests.serve.traffic.pods import Pods, relay
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 PORT = 8080
 SENDERS, RECEIVERS = ("shop/0", "shop/1"), ("cart/0", "cart/1", "cart/2")
+DIAL_SECONDS = 10.0
 OPTIONS = ("policies.adm", "--endpoints", "endpoints.json", "--state", "kept")
 ADMS_AT_BOTH_ENDS = """\
 policy left = set_request_header(name: "x-left", value: "1") on shop -> cart
@@ -86,6 +88,10 @@ def specs() -> list[tuple[tuple[RequestSpec, ...], bool]]:
 class PodBed:
     """Use as a context: server, proxies of `pods` and callers run inside it, with the first variant in force."""
 
+    senders: tuple[str, ...] = SENDERS
+    strangers: tuple[str, ...] = ()
+    """Pods without a proxy that call the receivers, too, and that no program admits."""
+
     def __init__(
         self,
         folder: Path,
@@ -95,10 +101,11 @@ class PodBed:
         first: Variant = FIRST,
         without_proxy: Collection[str] = (),
         pause: float = 0.05,
+        entry: tuple[str, ...] = ADMC,
     ) -> None:
         """`pods` run from the beginning, with `first` in force. All programs have the policies of `extra`. The pods of
         `without_proxy` have neither proxy nor redirection until a test gives them. If there are none, redirection is
-        loaded everywhere."""
+        loaded everywhere. `entry` is what Python runs as the server."""
         self.folder = folder
         self.timeline = Timeline(DRAIN_SECONDS)
         self.callers: list[Caller] = []
@@ -109,7 +116,7 @@ class PodBed:
         self._unready: frozenset[str] = frozenset()
         self.servers = 0
         self._steps = 0
-        self._extra, self._pause = extra, pause
+        self._extra, self._pause, self._entry = extra, pause, entry
         self._calling: dict[tuple[str, str], list[Caller]] = {}
         self._server: Served | None = None
         self._serving = ExitStack()
@@ -124,12 +131,13 @@ class PodBed:
             self.mesh = stack.enter_context(nothing_between)
             self._source_ports = SourcePorts(self.mesh)
             stack.enter_context(relay(path, XDS_PORT))
-            both = [self._text(Variant(cart=side)) for side in (EGRESS, INGRESS)]
+            both = [self._text(self.variant.at(side)) for side in (EGRESS, INGRESS)]
             self.pods = Pods(self.mesh, self.folder, path, both[0])
-            self.endpoints = self.pods.endpoints(self.known)
+            self.endpoints = self.pods.endpoints(self.known.union(self.strangers))
             stack.callback(self._serving.close)
+            self._begin()
             self.serve()
-            for program, places in zip(both, (SENDERS, RECEIVERS), strict=True):
+            for program, places in zip(both, (self.senders, RECEIVERS), strict=True):
                 self.pods.load_planned(program, *(pod for pod in places if pod not in self.without_proxy))
             for pod in sorted(self.known - self.without_proxy):
                 self.pods.start(pod)
@@ -138,7 +146,7 @@ class PodBed:
             self.wait_until_in_force()
             if not self.without_proxy:
                 self._keep_confirming(stack)
-            stack.callback(self._stop_callers_of, *SENDERS, *RECEIVERS)
+            stack.callback(self.stop_callers)
             for pod in sorted(self.known):
                 self._call(pod)
             self._stack = stack.pop_all()
@@ -146,6 +154,9 @@ class PodBed:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _begin(self) -> None:
+        """Do what has to be done before the server starts."""
 
     def _keep_confirming(self, stack: ExitStack) -> None:
         saying = threading.Thread(target=self._confirm, daemon=True)
@@ -176,7 +187,11 @@ class PodBed:
         return self._server
 
     def serve(self) -> None:
-        self._server = self._serving.enter_context(served(self.folder, *OPTIONS, xds=f"127.0.0.1:{XDS_PORT}"))
+        log = self.folder / "serve.log"
+        if log.exists():
+            shutil.copy(log, self.folder / f"serve-{self.servers}.log")
+        own = served(self.folder, *OPTIONS, xds=f"127.0.0.1:{XDS_PORT}", entry=self._entry)
+        self._server = self._serving.enter_context(own)
         self.servers += 1
         self._steps = 0
 
@@ -192,18 +207,31 @@ class PodBed:
         """Wait until the server has published a step since the program was written. Proxies need not have it."""
         self.server.until(lambda: step in self.steps(), seconds)
 
-    def wait_until_in_force(self) -> None:
-        """Wait until all proxies enforce the present program at the present addresses, and no other."""
+    def until_accepted(self) -> None:
+        """Wait until the server has read the present program."""
+        wanted = self._wanted()
+        self.server.until(lambda: self.server.status()["server"]["state"] == wanted, SECONDS)
+
+    def _wanted(self) -> str:
         found = read(Source(self.folder / "policies.adm", Mode.REDIRECT), (self.endpoints,))
         assert found.state is not None, found.findings
-        wanted = found.state.version
+        return found.state.version
+
+    def wait_until_in_force(self) -> None:
+        """Wait until all proxies enforce the present program at the present addresses, and no other."""
+        wanted = self._wanted()
         try:
             self.server.until(lambda: self._holds(wanted), SECONDS)
         except AssertionError as error:
             raise AssertionError(f"{wanted} is not in force: {self.server.status()}\n{error}") from error
         since = time.monotonic()
-        wait_for_workers([caller for made in self._calling.values() for caller in made])
+        waited = (made for ends, made in self._calling.items() if self._waits_for(ends[0]))
+        wait_for_workers([caller for made in waited for caller in made])
         self.timeline.in_force(since)
+
+    def _waits_for(self, source: str) -> bool:
+        """Whether requests from a pod show that workers have taken a program over."""
+        return source not in self.strangers
 
     def wait_until_at_rest(self) -> None:
         """Wait until no rollout is under way."""
@@ -234,7 +262,7 @@ class PodBed:
     def _publish_pods(self) -> None:
         """Write the endpoints file, and wait until all proxies have these addresses."""
         before = len(self.server.events("located"))
-        self.endpoints = self.pods.endpoints(self.known, self._unready)
+        self.endpoints = self.pods.endpoints(self.known.union(self.strangers), self._unready)
         self.server.until(lambda: len(self.server.events("located")) > before, SECONDS)
         self.until_acknowledged()
 
@@ -280,11 +308,11 @@ class PodBed:
     # ---- traffic ----
 
     def _call(self, pod: str) -> None:
-        for source in sorted(self.known & set(SENDERS)):
+        for source in sorted(self.known.intersection(self.senders).union(self.strangers)):
             for destination in sorted(self.known & set(RECEIVERS)):
                 ends = (source, destination)
                 if pod in ends and ends not in self._calling:
-                    made = [self._caller(source, destination, own, keep=keep) for own, keep in specs()]
+                    made = self._made(source, destination)
                     self._calling[ends] = made
                     self.callers += made
                     for caller in made:
@@ -296,14 +324,27 @@ class PodBed:
             for caller in self._calling.pop(ends):
                 caller.__exit__()
 
-    def _caller(self, source: str, destination: str, own: tuple[RequestSpec, ...], *, keep: bool) -> Caller:
+    def _made(self, source: str, destination: str) -> list[Caller]:
+        """The callers from one pod to another."""
+        return [self._caller(source, destination, own, keep=keep) for own, keep in specs()]
+
+    def _caller(
+        self,
+        source: str,
+        destination: str,
+        own: tuple[RequestSpec, ...],
+        *,
+        keep: bool,
+        pause: float | None = None,
+        timeout: float = DIAL_SECONDS,
+    ) -> Caller:
         address = self.mesh.layout.by_name[destination].addresses[0]
         ends = (source, *RECEIVERS) if self._extra == SPREAD else (source, destination)
         return Caller(
-            lambda: self._source_ports.connect(source, address, PORT),
+            lambda: self._source_ports.connect(source, address, PORT, timeout),
             own,
             keep=keep,
-            pause=self._pause,
+            pause=self._pause if pause is None else pause,
             ends=ends,
         )
 
@@ -317,4 +358,4 @@ class PodBed:
 
     def stop_callers(self) -> None:
         """Stop all callers."""
-        self._stop_callers_of(*SENDERS, *RECEIVERS)
+        self._stop_callers_of(*RECEIVERS)

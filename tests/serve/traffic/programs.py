@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tests.testbed.callers import RequestSpec
 
@@ -61,6 +61,10 @@ class Variant:
     slow: int = 20
     requests: int = 1000
     balance: str | None = None
+
+    def at(self, side: str) -> Self:
+        """The same with all movable policies at one side."""
+        return replace(self, cart=side, stock=side, ledger=side)
 
     def text(self, port: int) -> str:
         both = "{shop, till}"

@@ -102,6 +102,14 @@ def test_connections_that_arrive_without_an_answer_are_counted() -> None:
     assert judge(timeline, [refused], [seen]).unenforced
 
 
+def test_a_request_of_a_stranger_may_have_any_status_but_must_not_arrive() -> None:
+    refused = [request(PLAIN, status) for status in (403, None, 200)]
+    verdict = judge(line(Variant()), [], [], strangers=refused)
+    assert (verdict.wrong, verdict.strangers) == ([], {403: 1, None: 1, 200: 1})
+    verdict = judge(line(Variant()), [], [arrival(*FINE)], strangers=refused[:1])
+    assert len(verdict.arrived) == len(verdict.wrong) == 1
+
+
 @pytest.mark.parametrize(
     ("status", "opened", "at", "ends", "cut"),
     [

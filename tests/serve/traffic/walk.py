@@ -69,7 +69,7 @@ def walk(bed: Bed, route: WalkOptions) -> int:
 def killed_in_every_step(bed: Bed) -> None:
     """Move everything there and back, and kill the server in each step as soon as it has published the step."""
     for side in (EGRESS, INGRESS):
-        bed.write(Variant(cart=side, stock=side, ledger=side, once=f"at {side}"))
+        bed.write(Variant(once=f"at {side}").at(side))
         for step in (*StepName, "plan"):
             bed.server.until(lambda it=step: it in {event["step"] for event in bed.server.events("rollout_step")})  # type: ignore[misc]
             bed.end(signal.SIGKILL)
