@@ -9,5 +9,12 @@
     pod_bed    a server, pods and callers
     pod_walk   many changes in a row, while pods start and end
 
+A guard that moves among ADMs and the network:
+
+    network_programs     variants of such a program
+    network_plugin       applies the NetworkPolicies that the server requests
+    network_bed          pods whose requests no program admits
+    server_without_wait  a server with a fault
+
 `python -m tests.serve.traffic --changes 1000` makes any number of changes.
 """
