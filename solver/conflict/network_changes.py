@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from dsl.program import Policy, Program
 from solver.conflict.subprogram import Draft, Edit
-from solver.rules.facts import callers, has_addresses
-from solver.rules.network import range_inside
+from solver.rules.facts import ProgramFacts, callers, has_addresses
 
 
 class NetworkChange(NamedTuple):
@@ -36,6 +35,7 @@ def _changes(program: Program, policy: Policy, destination: str) -> Iterator[Net
         yield NetworkChange(f"write `accept drop` at the end of `{name}`", partial(_drop, policy))
     if policy.match is not None:
         yield NetworkChange(f"remove the `when` of `{name}`", partial(_any_request, policy))
+    facts = ProgramFacts(program)
     everyone = program.services.keys() | program.externals.keys()
     if not policy.open_sources or policy.sources != everyone:
         yield NetworkChange(
@@ -47,12 +47,12 @@ def _changes(program: Program, policy: Policy, destination: str) -> Iterator[Net
         external = program.externals.get(caller)
         if external is None:
             continue
-        inside = range_inside(program, external, policy)
+        inside = facts.smaller_only(caller, callers(policy))
         if not has_addresses(external):
             yield NetworkChange(f"give `{caller}` a `cidr`", partial(_addresses, caller))
-        elif inside is not None:
+        elif inside:
             yield NetworkChange(
-                f"take the addresses of `{inside.name}` out of the `cidr` of `{caller}`", partial(_addresses, caller)
+                f"take the addresses of `{inside[0]}` out of the `cidr` of `{caller}`", partial(_addresses, caller)
             )
 
 

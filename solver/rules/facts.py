@@ -6,7 +6,8 @@ service, a call or a destination alone are looked up here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
 
 from dsl.program import External, Mark, Policy, Program, Protocol, Service, Side, Verb
@@ -203,16 +204,39 @@ class ProgramFacts:
         if destination in self._undeclared:
             name, sender = self._undeclared[destination]
             return reason(f"`{name}` makes `{sender}` call it undeclared", program.policy_by_name[name].span)
-        for index in self.callers(destination):
-            call = program.calls[index]
+        calls = [program.calls[index] for index in self.callers(destination)]
+        dialling = {(call.source, call.port.number) for call in calls}
+        for call in calls:
             if call.source in program.externals:
                 external = program.externals[call.source]
                 if not has_addresses(external):
                     return reason(f"the addresses of `{call.source}` are not known", call.span, external.span)
+                for other in self.smaller.get(call.source, ()):
+                    if (other, call.port.number) not in dialling:
+                        why = f"a NetworkPolicy that admits `{call.source}` admits `{other}` inside it, too"
+                        return reason(why, call.span, external.span, program.externals[other].span)
             elif program.services[call.source].host_network:
                 caller = program.services[call.source]
                 return reason(f"`{call.source}` calls it from the host's network", caller.place(Mark.HOST_NETWORK))
         return self._shared_target(service)
+
+    @cached_property
+    def smaller(self) -> Mapping[str, list[str]]:
+        """External -> the other externals with a range inside one of its ranges."""
+        owners: dict[IPv4Network | IPv6Network, list[str]] = {}
+        for name, external in self.program.externals.items():
+            for cidr in external.cidrs:
+                owners.setdefault(ip_network(cidr, strict=False), []).append(name)
+        smaller: dict[str, set[str]] = {}
+        for network, names in owners.items():
+            for length in range(network.prefixlen):
+                for large in owners.get(network.supernet(new_prefix=length), ()):
+                    smaller.setdefault(large, set()).update(name for name in names if name != large)
+        return {large: sorted(names) for large, names in smaller.items()}
+
+    def smaller_only(self, external: str, admitted: Collection[str]) -> list[str]:
+        """The externals inside an admitted one that are not admitted themselves."""
+        return [name for name in self.smaller.get(external, ()) if name not in admitted]
 
     def _shared_target(self, service: Service) -> Reason | None:
         """Two ports with one target cannot be closed separately: a NetworkPolicy admits senders by target port."""

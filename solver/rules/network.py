@@ -8,9 +8,8 @@ caller that it refuses gets no answer. The conditions are those of `docs/rules.m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import ip_network
 
-from dsl.program import Call, External, Mark, Policy, Program, Verb
+from dsl.program import Call, Mark, Policy, Program, Verb
 from solver.placement import Reason, Rule
 from solver.rules.facts import ProgramFacts, callers, has_addresses, marked, targets
 
@@ -70,10 +69,10 @@ class NetworkPlace:
             if external is not None and not has_addresses(external):
                 message = f"`{policy.name}` admits `{name}`, whose addresses are not known"
                 return Reason(Rule.CLOSED, message, (external.span, policy.span))
-            inside = None if external is None else range_inside(self.program, external, policy)
+            inside = next(iter(self.facts.smaller_only(name, callers(policy))), None)
             if external is not None and inside is not None:
-                message = f"`{policy.name}` admits `{name}`, and a NetworkPolicy would admit `{inside.name}` inside it"
-                return Reason(Rule.CLOSED, message, (external.span, inside.span, policy.span))
+                message = f"`{policy.name}` admits `{name}`, and a NetworkPolicy would admit `{inside}` inside it"
+                return Reason(Rule.CLOSED, message, (external.span, self.program.externals[inside].span, policy.span))
             service = self.program.services.get(name)
             if service is not None and service.host_network:
                 message = (
@@ -124,17 +123,6 @@ def spared(policy: Policy, program: Program) -> frozenset[str] | None:
     return frozenset(callers(policy))
 
 
-def range_inside(program: Program, external: External, policy: Policy) -> External | None:
-    """Another external, which the policy does not admit, with a range inside one of an admitted external."""
-    admitted = frozenset(callers(policy))
-    for other in program.externals.values():
-        if other.name not in admitted and any(
-            _lies_in(small, large) for small in other.cidrs for large in external.cidrs
-        ):
-            return other
-    return None
-
-
 def _repeats_dropped(policy: Policy) -> bool:
     words = policy.arguments.get("on")
     return isinstance(words, tuple) and not set(policy.kind.traits.repeats_dropped).isdisjoint(words)
@@ -156,9 +144,3 @@ def _reacting(program: Program) -> dict[tuple[str, str], Policy]:
             for target in targets(policy) if splits else ():
                 reacting.setdefault((call.source, target), policy)
     return reacting
-
-
-def _lies_in(small: str, large: str) -> bool:
-    """Whether a range of addresses is inside another one, and not equal to it."""
-    one, other = ip_network(small, strict=False), ip_network(large, strict=False)
-    return one.version == other.version and one != other and one.subnet_of(other)  # type: ignore[arg-type]

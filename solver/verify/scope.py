@@ -149,6 +149,7 @@ def destination_facts(program: Program, wanted: Collection[Requirement]) -> Dest
             unclosable.setdefault(service.name, "it is on the host's network itself")
 
     _find_shared_targets(program, unclosable)
+    _find_smaller_ranges(program, unclosable)
     declared = {(call.source, call.destination) for call in program.calls}
     inner: dict[str, set[str]] = defaultdict(set)
     for requirement in wanted:
@@ -171,6 +172,30 @@ def destination_facts(program: Program, wanted: Collection[Requirement]) -> Dest
     return DestinationFacts(
         unclosable, node_sender, {target: frozenset(who) for target, who in inner.items()}, refusals
     )
+
+
+def _find_smaller_ranges(program: Program, unclosable: dict[str, str]) -> None:
+    """Adds destinations with a sender outside that shares addresses with a smaller party, which does not call there."""
+    within: dict[str, set[str]] = defaultdict(set)
+    ranges = [
+        (network.max_prefixlen, int(network[0]), -int(network[-1]), name)
+        for name, external in program.externals.items()
+        for network in (ipaddress.ip_network(cidr, strict=False) for cidr in external.cidrs)
+    ]
+    around: list[tuple[int, int, int, str]] = []
+    for bits, first, last, name in sorted(ranges):
+        around = [outer for outer in around if outer[0] == bits and first <= -outer[2]]
+        for _, start, end, large in around:
+            if (start, end) != (first, last) and large != name:
+                within[large].add(name)
+        around.append((bits, first, last, name))
+    dialled = {(call.destination, call.port.number, call.source) for call in program.calls}
+    for call in program.calls:
+        for other in sorted(within.get(call.source, ())):
+            if (call.destination, call.port.number, other) not in dialled:
+                unclosable.setdefault(
+                    call.destination, f"its sender `{call.source}` has the addresses of `{other}`, which does not call"
+                )
 
 
 def is_known(external: External) -> bool:

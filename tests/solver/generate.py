@@ -201,6 +201,8 @@ def _parties(rng: random.Random, harsh: float, weights: Sequence[int]) -> list[S
         )
     if rng.random() < 0.5 * harsh:
         found.append(external("x", cidrs=rng.choice(RANGES)))
+        if rng.random() < 0.2:
+            found.append(external("x_part", cidrs=["10.9.1.0/24"]))
     if rng.random() < 0.3 * harsh:
         found.append(external("y", WEB, cidrs=["10.8.0.0/16"] if rng.random() < 0.5 else []))
     return found

@@ -280,6 +280,11 @@ def closable(program: Program, there: str) -> bool:
             continue
         if not has_an_address(program, call.source):
             return False
+        mine = program.externals[call.source].cidrs if call.source in program.externals else ()
+        for other, party in program.externals.items():
+            calls_too = any(each[:2] == (other, there) and each.port == call.port for each in program.calls)
+            if not calls_too and any(smaller_inside(one, two) for one in party.cidrs for two in mine):
+                return False
         for port in program.services[there].ports:
             declared = any(other[:2] == call[:2] and other.port == port for other in program.calls)
             if port.target == call.port.target and not declared:

@@ -75,6 +75,12 @@ class Fault(NamedTuple):
 NODE = service("h", host_network=True)
 ALL = ["0.0.0.0/1", "128.0.0.0/1"]
 DROP = {"accepts_drop": True, "callers": ("a",)}
+LARGE, SMALL = external("x", cidrs=["10.9.0.0/16"]), external("y", cidrs=["10.9.1.0/24"])
+INNER_LEFT_OUT = {
+    "there": service("d", WEB, ADMIN),
+    "parties": [LARGE, SMALL],
+    "excluded": frozenset({"x", "y"}),
+}
 TWICE = service("d", WEB, ALIAS)
 REPEAT = Spec("r", AGAIN, {"b"}, {"d"}, {"on": ("connect_failure",)})
 LIMIT = Spec("q", QUOTA, {"b"}, {"d"})
@@ -134,6 +140,17 @@ FAULTS: dict[str, Fault] = {
         Rule.CLOSED,
         {**DROP, "parties": [external("x", cidrs=ALL)], "calls": [("x", "d")]},
         {**DROP, "parties": [external("x", cidrs=ALL[:1])], "calls": [("x", "d")]},
+    ),
+    "is called by an external with another one inside": Fault(
+        Rule.CLOSED,
+        {**DROP, "parties": [LARGE, SMALL], "calls": [("x", "d")]},
+        {**DROP, "parties": [LARGE, SMALL], "calls": [("x", "d"), ("y", "d")]},
+    ),
+    "is at egress, and the external inside a sender calls another port": Fault(
+        Rule.CLOSED,
+        {**INNER_LEFT_OUT, "calls": [("x", "d", WEB.number), ("y", "d", ADMIN.number)]},
+        {**INNER_LEFT_OUT, "calls": [("x", "d", WEB.number), ("y", "d", WEB.number), ("y", "d", ADMIN.number)]},
+        at={"g": EGRESS},
     ),
     "has a sender that dials one port of a target": Fault(
         Rule.CLOSED,
@@ -290,6 +307,10 @@ RIGHT: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Place]]] = {
     "every declared call is refused": ({"guard": REFUSE, "accepts_drop": True}, {}),
     "an admitted party without a call": ({"parties": [service("z")], "callers": ("a", "b", "z")}, {}),
     "a destination without ADM": ({"there": service("d", hosts_adm=False)}, {}),
+    "a sender with the addresses of another external": (
+        {**DROP, "parties": [LARGE, external("y", cidrs=["10.9.0.0/16"])], "calls": [("x", "d")]},
+        {},
+    ),
     "an untrusted sender": ({"parties": [service("z", trusted=False)], "calls": [("z", "d")], **DROP}, {}),
     "before a policy at ingress": ({**DROP, "after": [LIMIT]}, {"q": INGRESS}),
     "after a policy at egress": ({**DROP, "before": [LIMIT]}, {"q": EGRESS}),

@@ -8,13 +8,12 @@ uncertain: the program does not determine them. Such a fact stays open in the te
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
 from admc.review.program_tests.facts import Fact
-from admc.review.program_tests.mesh import Applying, Mesh, Network, Target, networks
-from dsl.program import Policy, Program, Protocol
+from admc.review.program_tests.mesh import Applying, Mesh, Target, networks
+from dsl.program import Policy, Protocol
 
 _UNKNOWN: Final = None
 """Stands for an address that belongs to no party."""
@@ -43,7 +42,9 @@ def policies_on(mesh: Mesh, source: str, target: Target) -> tuple[Applying, ...]
 def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
     """The fact that decides whether a NetworkPolicy lets an undeclared caller pass to a port that it closes.
 
-    None: the NetworkPolicy certainly refuses the caller (docs/interception.md).
+    None: the NetworkPolicy certainly refuses the caller (docs/interception.md). It admits the whole network of an
+    external, but a smaller network inside is that of another admitted external (docs/rules.md, R7). So only an external
+    with an equal network may pass.
     """
     name = target.destination
     closing = mesh.closing[name, target.port.number]
@@ -55,9 +56,10 @@ def past_closing(mesh: Mesh, source: str, target: Target) -> Fact | None:
     if service is not None:
         what = f"whether `{source}` is on the node of a pod of `{name}`, which its NetworkPolicy does not refuse"
         return Fact(policy, what, hint) if service.host_network else None
-    for admitted in sorted(mesh.admitted[name, target.port.number]):
-        if _lies_inside(mesh.program, source, admitted):
-            what = f"whether an address of `{source}` is also one of `{admitted}`, which may call `{name}`"
+    admitted = mesh.admitted[name, target.port.number]
+    for other in alike(mesh, source):
+        if other in admitted:
+            what = f"whether an address of `{source}` is also one of `{other}`, which may call `{name}`"
             return Fact(policy, what, "give both a `cidr` that does not overlap the other")
     return None
 
@@ -73,7 +75,8 @@ def at_unknown_address(mesh: Mesh, source: str, target: Target) -> bool:
 def alike(mesh: Mesh, source: str) -> tuple[str, ...]:
     """The other externals that share a network with the external `source`.
 
-    An ADM cannot tell them apart: it takes an address in the network for that of whichever external a policy names.
+    Neither an ADM nor a NetworkPolicy can tell them apart: they take an address in the network for that of whichever
+    external a policy names.
     """
     external = mesh.program.externals.get(source)
     own = () if external is None else networks(external)
@@ -137,20 +140,3 @@ def _alike(mesh: Mesh, source: str, target: Target) -> Iterator[str | None]:
         yield _UNKNOWN
     else:
         yield from alike(mesh, source)
-
-
-def _lies_inside(program: Program, source: str, sender: str) -> bool:
-    """Whether a network of the external `source` lies inside a network of the external `sender`."""
-    if sender not in program.externals:
-        return False
-    return any(
-        _inside(one, other)
-        for one in networks(program.externals[source])
-        for other in networks(program.externals[sender])
-    )
-
-
-def _inside(one: Network, other: Network) -> bool:
-    if isinstance(one, ipaddress.IPv4Network):
-        return isinstance(other, ipaddress.IPv4Network) and one.subnet_of(other)
-    return isinstance(other, ipaddress.IPv6Network) and one.subnet_of(other)

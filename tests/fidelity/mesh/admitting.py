@@ -9,7 +9,6 @@ target closed, and which callers they admit there, is worked out here again.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
@@ -21,7 +20,6 @@ from tests.fidelity.kinds import words
 from tests.fidelity.mesh.requests import declared
 from tests.fidelity.selecting import policies_of
 from tests.testbed.mesh import Family, Transport, Way
-from tests.testbed.mesh.layout import layout
 
 if TYPE_CHECKING:
     from dsl.program import Policy, Port, Program
@@ -61,34 +59,27 @@ class Knock(NamedTuple):
         return f"{where} over {self.transport}, {self.family.value}"
 
 
-class Need(NamedTuple):
-    """The parties that a decision admits at a target that it needs closed."""
-
-    names: frozenset[str]
-    by_name: bool
-    """A guard admits the parties that it names, and no other party inside their networks. Policies at
-    the senders need no more than that the senders' addresses are admitted."""
-
-
 class Network:
-    """Of one placement. Without a placement nothing is closed."""
+    """Of one placement. Without a placement nothing is closed.
+
+    Names alone say who gets in: a correct placement closes no target where an outside party would get in by the larger
+    network of another one (R7). Programs here have no two parties with equal networks.
+    """
 
     def __init__(self, program: Program, placement: Placement | None) -> None:
         self._program = program
-        self._layout = layout(program)
         decisions = placement.decisions if placement is not None else ()
         self._places = {(each.policy, each.destination): each.place for each in decisions}
-        self._needs: dict[tuple[str, int], list[Need]] = {}
-        """What each decision admits at a target that it needs closed."""
+        self._needs: dict[tuple[str, int], list[frozenset[str]]] = {}
+        """The parties that each decision admits at a target that it needs closed."""
         for (name, destination), place in self._places.items():
             service = program.services.get(destination)
             policy = program.policy_by_name[name]
             if service is None or place is Place.INGRESS or not self._is_open(policy, destination):
                 continue
             for target in {port.target for port in self._ports(policy, destination)}:
-                by_name = place is Place.NETWORK
-                admitted = self._named(policy) if by_name else self._declared(destination, target)
-                self._needs.setdefault((destination, target), []).append(Need(admitted, by_name))
+                admitted = self._named(policy) if place is Place.NETWORK else self._declared(destination, target)
+                self._needs.setdefault((destination, target), []).append(admitted)
 
     @property
     def closed(self) -> frozenset[tuple[str, int]]:
@@ -100,7 +91,7 @@ class Network:
         needs = self._needs.get((knock.destination, knock.number))
         if needs is None or self._is_on_a_node(knock.source):
             return Fate.ADMITTED
-        if knock.transport is Transport.TCP and all(self._admits(need, knock) for need in needs):
+        if knock.transport is Transport.TCP and all(knock.source in admitted for admitted in needs):
             return Fate.ADMITTED
         if knock.source != knock.destination:
             return Fate.DROPPED
@@ -198,15 +189,3 @@ class Network:
         return frozenset(
             call.source for call in self._program.calls if (call.destination, call.port.target) == (destination, target)
         )
-
-    def _admits(self, need: Need, knock: Knock) -> bool:
-        if need.by_name or knock.source in self._program.services:
-            return knock.source in need.names
-        address = self._layout.of(knock.source)[0].address(knock.family)
-        networks = [
-            ipaddress.ip_network(cidr, strict=False)
-            for name in need.names
-            if name in self._program.externals
-            for cidr in self._program.externals[name].cidrs
-        ]
-        return address is not None and any(ipaddress.ip_address(address) in network for network in networks)

@@ -55,8 +55,11 @@ class Closings:
         return closed._replace(admitted=its if closed.admitted is None else closed.admitted & its)
 
     def admits(self, parties: Iterable[str], undeclared: str, destination: str, port: Port) -> bool:
-        """Whether a caller whose labels or address are those of `parties` reaches a port. `undeclared` is a party whose
-        declared calls count for nothing here."""
+        """Whether a caller that may be taken for any of `parties` reaches a port. `undeclared` is a party whose
+        declared calls count for nothing here.
+
+        Names decide, not ranges: where a range that a target admits holds a smaller one, the target is closed only if
+        it admits the external of that one, too (R7)."""
         closed = self._targets.get((destination, port.target))
         if closed is None:
             return True

@@ -100,7 +100,7 @@ class Side:
         if declared:
             return self._remembered(sent, times, pause, None)
         port = port_of(self.program, sent.destination, sent.port)
-        admits = self._closings.admits(caller.within, sent.source, sent.destination, port)
+        admits = self._closings.admits(caller.names, sent.source, sent.destination, port)
         if not admits and not caller.on_a_node:
             return Treated(0, {})
         passed_by = self._closings.passed_by(sent.source, sent.destination, port, on_a_node=caller.on_a_node)

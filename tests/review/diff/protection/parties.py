@@ -114,23 +114,15 @@ class Known(NamedTuple):
 
     names: tuple[str, ...]
     """What it may be taken for."""
-    within: frozenset[str]
-    """All parties with its labels or its address: by these a NetworkPolicy admits callers."""
     on_a_node: bool
     """It is on the network of a node, whose traffic passes the NetworkPolicies of the pods there."""
 
 
 def known(program: Program, caller: Caller) -> Known:
     if isinstance(caller, Pod):
-        services = [service for service in program.services.values() if selects(service, caller)]
-        on_a_node = any(service.host_network for service in services)
-        return Known(names(program, caller), frozenset(service.name for service in services), on_a_node)
-    within = frozenset(
-        name
-        for name, external in program.externals.items()
-        if any(caller in ip_network(cidr, strict=False) for cidr in external.cidrs)
-    )
-    return Known(names(program, caller), within, on_a_node=False)
+        on_a_node = any(service.host_network for service in program.services.values() if selects(service, caller))
+        return Known(names(program, caller), on_a_node)
+    return Known(names(program, caller), on_a_node=False)
 
 
 def _unknown(program: Program) -> tuple[str, ...]:
