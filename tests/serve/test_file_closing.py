@@ -154,7 +154,7 @@ def test_a_link_in_the_folder_is_left_alone(tmp_path: Path) -> None:
     closing = asked(tmp_path, text("network"))
     other = tmp_path / "other"
     other.mkdir()
-    (other / "digest").write_text("of somebody")
+    (other / "digest").write_text("of another program")
     (tmp_path / "network-policies" / "link").symlink_to(other)
     closing.ask({})
     closing.refresh()

@@ -283,7 +283,7 @@ async def test_the_gauge_of_rollouts_names_both_of_its_causes() -> None:
     async with running() as bed:
         _, text = await bed.get("/metrics")
     described = {family.name: family.documentation for family in text_string_to_metric_families(text)}
-    for cause in ("rollout to another plan", "redirection or a NetworkPolicy that it needs is not confirmed"):
+    for cause in ("rollout to another plan", "redirection or a NetworkPolicy of it is not confirmed"):
         assert cause in described["admc_rollout_under_way"]
 
 

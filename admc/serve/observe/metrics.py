@@ -151,7 +151,7 @@ def _state(gauges: Gauges) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "admc_rollout_under_way",
-        "Whether a rollout to another plan is under way, or redirection or a NetworkPolicy that it needs is not confirmed",
+        "Whether a rollout to another plan is under way, or redirection or a NetworkPolicy of it is not confirmed",
         float(gauges.rollout_under_way),
     )
     build = GaugeMetricFamily("admc_build_info", "Always 1; the version is in the label", labels=["version"])

@@ -14,5 +14,5 @@ def _relies_on_nothing(self: Plans, old: str, new: str) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    Plans.closings = _relies_on_nothing  # type: ignore[method-assign]
+    Plans.relied_on = _relies_on_nothing  # type: ignore[method-assign]
     sys.exit(main())
