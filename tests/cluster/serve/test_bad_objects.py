@@ -91,7 +91,7 @@ def test_another_network_policy_that_admits_more_is_named(running: Running) -> N
         path, {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": metadata, "spec": spec}
     )
     said = shop.said("Programmed", "NotClosed")
-    what = f"`cart` is not closed: the NetworkPolicy `{shop.namespace}/monitoring` may admit others"
+    what = f"`cart` is not closed: the NetworkPolicy `{shop.namespace}/monitoring` may admit callers that"
     assert f"policies.adm:3:9: ADM937: {what}" in said
     assert "narrow its selector or its rules" in said
     shop.api.request("DELETE", path)
