@@ -28,13 +28,13 @@ class Closing(NamedTuple):
 
 def with_warnings(program: Program, closings: Iterable[Closing]) -> Program:
     """The program with a warning for each service that may pass one of the closings."""
-    if not passes(program):
+    if not _passes(program):
         return program
     warnings = tuple(_warnings(program, tuple(closings)))
     return replace(program, warnings=(*program.warnings, *warnings)) if warnings else program
 
 
-def passes(program: Program) -> bool:
+def _passes(program: Program) -> bool:
     """Whether a service may pass a NetworkPolicy on its node, and the program does not accept that."""
     hosted = any(service.host_network for service in program.services.values())
     return hosted and program.accepts_host_network is None
@@ -45,14 +45,12 @@ def closings_of(placement: Placement) -> Iterator[Closing]:
 
 
 def closings_of_every_placement(program: Program) -> Iterator[Closing]:
-    """Those of policies that cannot be at the ingress of their destination alone."""
+    """Those of policies that cannot be at the ingress of their destination alone; computed when they are asked for."""
     from solver.rules.options import decision_points
 
-    return (
-        Closing(program.policies[point.policy].name, point.destination)
-        for point in decision_points(program)
-        if point.closes and (point.both or point.ingress is not None)
-    )
+    for point in decision_points(program):
+        if point.closes and (point.both or point.ingress is not None):
+            yield Closing(program.policies[point.policy].name, point.destination)
 
 
 def _warnings(program: Program, closings: tuple[Closing, ...]) -> Iterator[Diagnostic]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from admc.base.exits import CommandError, Exit, refused_warnings, worst
 from admc.base.findings.report import from_here, shown_path
-from admc.compile.node_traffic import closings_of_every_placement, passes, with_warnings
+from admc.compile.node_traffic import closings_of_every_placement, with_warnings
 from admc.compile.pipeline import folder_of, load_program
 from admc.compile.programs import ProgramFiles
 from dsl.diagnostics.diagnostic import Diagnostic
@@ -57,8 +57,7 @@ def check_all(named: ProgramFiles, include: Sequence[Path] | None, *, warnings_a
             programs.append(Checked(shown_path(Path(path).name, folder), error.exit_code, None))
             diagnostics += from_here(error.diagnostics, error.folder)
             continue
-        if passes(program):
-            program = with_warnings(program, closings_of_every_placement(program))
+        program = with_warnings(program, closings_of_every_placement(program))
         shown = shown_path(Path(path).name if own else program.source.path, folder)
         counts = warnings_as_errors and bool(program.warnings)
         programs.append(Checked(shown, Exit.INPUT if counts else Exit.DONE, {**facts(program), **own}))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.base.exits import CommandError, wrong_usage
 from admc.base.files import has_content, read_bounded, system_message, write_whole
 from admc.serve.file_watch import look
+from admc.serve.files.redirection import listed
 from emitters.kubernetes import closed_by_selector, pod_labels, to_yaml
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ OBJECT: Final = "network-policy.yaml"
 DIGEST: Final = "digest"
 APPLIED: Final = "applied"
 MAX_APPLIED: Final = 1000
-SHOWN: Final = 3
 
 
 class _Known(NamedTuple):
@@ -84,10 +84,8 @@ class Closing:
         names = self.missing(known.digests)
         if self._failure or known.problem or self._folder is None or not names:
             return self._failure or known.problem
-        shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
-        more = f" and {len(names) - SHOWN} more services" if names[SHOWN:] else ""
         return (
-            f"the NetworkPolicy is not confirmed at {shown}{more}: without it no policy is met that relies on it; "
+            f"the NetworkPolicy is not confirmed at {listed(names)}: without it no policy is met that relies on it; "
             f"apply `{self._folder / FOLDER / names[0] / OBJECT}` and write `{APPLIED}` there"
         )
 

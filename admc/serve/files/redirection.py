@@ -34,7 +34,7 @@ from emitters.interception.rules import restore_file
 from emitters.interception.tables import Family
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
     from admc.serve.file_watch import FileStat, Signature
@@ -99,10 +99,8 @@ class Redirection:
         if self._folder is None or self._known is None or not self._known.asked:
             return ""
         names = sorted(self._known.asked)
-        shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
-        more = f" and {len(names) - SHOWN} more services" if names[SHOWN:] else ""
         return (
-            f"redirection is not confirmed at {shown}{more}: without it no request meets the policies that need it; "
+            f"redirection is not confirmed at {listed(names)}: without it no request meets the policies that need it; "
             f"load the rules in `{self._folder / 'interception' / names[0]}` and write `loaded` there"
         )
 
@@ -230,6 +228,12 @@ class Redirection:
     def _is_changed(self) -> bool:
         """Whether a file was removed or changed from outside, or could not be written."""
         return self._left is None or any(stat is None or look(path) != stat for path, stat in self._left.items())
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and the number of the others, for a sentence."""
+    shown = ", ".join(f"`{name}`" for name in names[:SHOWN])
+    return shown + (f" and {len(names) - SHOWN} more services" if names[SHOWN:] else "")
 
 
 def wanted(placed: Placed, services: Collection[str], addresses: Addresses) -> dict[str, Rules]:

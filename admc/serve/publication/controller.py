@@ -285,8 +285,9 @@ class Rollout:
         began = time.monotonic()
         seen = self._observe()
         waits = progress.waits(state, seen, self.plans)
-        # With files, the operator has to do something about that, or files cannot be written.
-        self._wait((*waits, self._closed.text) if seen.unclosed and self._closed.text else waits)
+        if seen.unclosed and (to_apply := self._closed.text):
+            waits = (*waits, to_apply)
+        self._wait(waits)
         ended = time.monotonic()
         self._due = ended + (ended - began) / LOOK_SHARE
         try:

@@ -45,6 +45,9 @@ def steps(old: Placed, new: Placed, key: bytes) -> Mapping[StepName, Step]:
 class _Steps:
     def __init__(self, diff: Diff, key: bytes) -> None:
         self._diff = diff
+        old, new = diff.frame.plans
+        self._closes, self._opens = closings(old, new), closings(new, old)
+        self._coming, self._going = relied_on(old, new, diff.moving), relied_on(new, old, diff.moving)
         self._marked = {port: marker_meaning(diff, port) for port in sorted(diff.moving)}
         self._received = frozenset(key.port for key in diff.frame.keys if key.side is Side.INGRESS)
         self._late = late_destinations(diff)
@@ -59,10 +62,9 @@ class _Steps:
     def step(self, name: StepName) -> Step:
         diff = self._diff
         old, new = diff.frame.plans
-        moving = diff.moving
         prepares, releases = name is StepName.PREPARE, name is StepName.RELEASE
         after = diff.frame.hops[1]
-        moved = (after[key] for key in diff.changed if key.port in moving and key in after)
+        moved = (after[key] for key in diff.changed if key.port in diff.moving and key in after)
         return Step(
             name,
             old,
@@ -83,9 +85,9 @@ class _Steps:
             },
             services=diff.concerned,
             needs_redirection=captures_of(moved) if prepares else {},
-            closes=closings(old, new) if prepares else (),
-            opens=closings(new, old) if releases else (),
-            relies_on=relied_on(old, new, moving) if name in BEFORE else relied_on(new, old, moving),
+            closes=self._closes if prepares else (),
+            opens=self._opens if releases else (),
+            relies_on=self._coming if name in BEFORE else self._going,
             reasons=reasons(diff, self._late) if prepares else (),
             secrets=frozenset(self._secrets.values()),
         )
