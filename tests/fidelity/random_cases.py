@@ -210,7 +210,9 @@ def _policy(draw: st.DrawFn, half: Half, protocol: Protocol, calls: Calls, *, od
         drawn = _when().filter(partial(_accepted, protocol)) if _kinds()[half.kind].guard else _when()
         when = half.when if half.when else draw(drawn) if half.kind in BLOCKING or draw(st.booleans()) else ""
     scope = draw(st.sampled_from(scopes))
-    if half.kind == "allow" and draw(st.booleans()):
+    # Drawn for each kind, so that Hypothesis can take a policy away: the draws of all have one shape.
+    everyone = draw(st.booleans())
+    if half.kind == "allow" and everyone:
         # Of all callers and requests, and no declared call is refused: it may be in the network.
         arguments, when, scope, side = f"callers: [{', '.join(PARTIES)}]", "", "*", None
     written = Written(half.kind, arguments, when, scope, side, to)

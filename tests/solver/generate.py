@@ -160,6 +160,7 @@ def case(rng: random.Random, *, priced: bool | None = None, network: bool | None
     }
     objective = rng.choice(OBJECTIVES)
     rates = {call: rng.choice(RATES) for call in calls if rng.random() < 0.7}
+    specs = [_legal(spec, parties, calls) for spec in specs]
     whole = program(parties, calls, specs, (), objective, rates, **said)
     while oracle.count(whole) > MAX_ASSIGNMENTS and len(specs) > 1:
         specs.pop()
@@ -177,6 +178,16 @@ def case(rng: random.Random, *, priced: bool | None = None, network: bool | None
             frozenset(name for name in sorted(whole.services) if rng.random() < 0.5),
         )
     return Case(whole, _costs(rng, whole, priced), previous)
+
+
+def _legal(spec: Spec, parties: Sequence[Service | External], calls: Sequence[tuple[str, str, int]]) -> Spec:
+    """Without its match if a call in its scope is of a `tcp` port: the language refuses that (ADM409)."""
+    if spec.match is None:
+        return spec
+    alone = program(parties, calls, [spec])
+    if all(alone.calls[index].port.protocol is not Protocol.TCP for index in alone.policies[0].calls):
+        return spec
+    return replace(spec, match=None, reads=())
 
 
 def _any(rng: random.Random, task: Task) -> Place:
