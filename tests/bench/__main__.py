@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tests.bench.diff.change import CHANGED, changed
+from tests.bench.errors import SkippedError
 from tests.bench.measure import Run, Spread, run, spread
 from tests.generate import cover, generate
 
@@ -78,16 +79,15 @@ LARGE, LARGEST = Size(10_000, 30_000, 2_000), Size(50_000, 150_000, 5_000)
 
 
 class Bench:
-    """One run: its console, its scratch folder, how often each thing is measured, and whether suites were named."""
+    """One run: its console, its scratch folder, and how often each thing is measured."""
 
-    def __init__(self, console: Console, folder: Path, options: argparse.Namespace, *, named: bool) -> None:
+    def __init__(self, console: Console, folder: Path, options: argparse.Namespace) -> None:
         self.console = console
         self.folder = folder
         self.runs: int | None = options.runs
         self.seed: int | None = options.seed
         self.profile: str | None = options.profile
         self.minutes: float = options.minutes
-        self.named = named
 
     def repeats(self, suite: str) -> int:
         return self.runs or RUNS[suite]
@@ -240,14 +240,10 @@ def hops_(bench: Bench) -> None:
 def hop_(bench: Bench) -> None:
     """What one hop takes of CPU; needs Go and an Envoy."""
     from admc.cost.measurement.processes import ProcessError
-    from tests.bench.hop.suite import SkippedError, hop
+    from tests.bench.hop.suite import hop
 
     try:
         hop(bench.console, bench.folder, bench.repeats("hop"))
-    except SkippedError as error:
-        if bench.named:
-            raise SystemExit(str(error)) from None
-        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
     except ProcessError as error:
         raise SystemExit(str(error)) from None
 
@@ -255,15 +251,11 @@ def hop_(bench: Bench) -> None:
 def cost_(bench: Bench) -> None:
     """What a mesh costs; needs Go, an Envoy and network namespaces, which not every machine has."""
     from tests.bench.cost.arm import CostError
-    from tests.bench.cost.suite import SkippedError, cost
+    from tests.bench.cost.suite import cost
     from tests.testbed.mesh import MeshError
 
     try:
         cost(bench.console, bench.folder, bench.repeats("cost"))
-    except SkippedError as error:
-        if bench.named:
-            raise SystemExit(str(error)) from None
-        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
     except (CostError, MeshError) as error:
         raise SystemExit(str(error)) from None
 
@@ -271,55 +263,39 @@ def cost_(bench: Bench) -> None:
 def xds_(bench: Bench) -> None:
     """The xDS server beside go-control-plane; needs Go."""
     from tests.bench.xds.compare import BrokenError
-    from tests.bench.xds.suite import SkippedError, xds
+    from tests.bench.xds.suite import xds
 
     try:
         xds(bench.console, bench.folder, bench.repeats("xds"))
-    except SkippedError as error:
-        if bench.named:
-            raise SystemExit(str(error)) from None
-        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
     except BrokenError as error:
         raise SystemExit(str(error)) from None
 
 
 def traces_(bench: Bench) -> None:
     """A million traces, as CSV and as Parquet; needs 6 GB of disk for a while."""
-    from tests.bench.traces.suite import SkippedError, traces
+    from tests.bench.traces.suite import traces
 
-    try:
-        traces(bench.console, bench.folder, bench.repeats("traces"))
-    except SkippedError as error:
-        if bench.named:
-            raise SystemExit(str(error)) from None
-        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
+    traces(bench.console, bench.folder, bench.repeats("traces"))
 
 
 def overhead_(bench: Bench) -> None:
     """How well a profile predicts; needs Go, an Envoy and network namespaces."""
     from admc.cost.measurement.child import FailedError
     from tests.bench.cost.arm import CostError
-    from tests.bench.overhead.suite import SkippedError, overhead
+    from tests.bench.overhead.suite import overhead
     from tests.testbed.mesh import MeshError
 
     try:
         overhead(bench.console, bench.folder, bench.seed, bench.profile)
-    except SkippedError as error:
-        if bench.named:
-            raise SystemExit(str(error)) from None
-        bench.console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
     except (FailedError, CostError, MeshError) as error:
         raise SystemExit(str(error)) from None
 
 
 def cluster_(bench: Bench) -> None:
     """A server that follows a cluster of 10,000 pods, with 500 clients; needs Go, and programs of the cache."""
-    from tests.bench.cluster.suite import SkippedError, cluster
+    from tests.bench.cluster.suite import cluster
 
-    try:
-        found = cluster(bench.console, bench.folder, runs=bench.repeats("cluster"), minutes=bench.minutes)
-    except SkippedError as error:
-        raise SystemExit(str(error)) from None
+    found = cluster(bench.console, bench.folder, runs=bench.repeats("cluster"), minutes=bench.minutes)
     if found.problem:
         raise SystemExit(1)
 
@@ -427,10 +403,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:
-        bench = Bench(console, Path(folder), options, named=options.only is not None)
+        bench = Bench(console, Path(folder), options)
         for name in SUITES:
-            if name in (options.only or set(SUITES).difference(BY_NAME)):
+            if name not in (options.only or set(SUITES).difference(BY_NAME)):
+                continue
+            try:
                 suites[name](bench)
+            except SkippedError as error:
+                if options.only is not None:
+                    raise SystemExit(str(error)) from None
+                console.print(Text(f"skipped: {error}", style="bold red"), soft_wrap=True)
     console.print(f"{time.monotonic() - started:.0f} s in all")
     return 0
 

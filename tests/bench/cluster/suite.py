@@ -15,6 +15,7 @@ from tests.bench.cluster.mesh import Mesh
 from tests.bench.cluster.proxies import Proxies, proxies
 from tests.bench.cluster.replica import EndedError, Replica
 from tests.bench.cost import usage
+from tests.bench.errors import SkippedError
 from tests.bench.xds.compare import BrokenError
 from tests.cluster.api_server import ApiError, api_server
 from tests.cluster.many import many_pods
@@ -49,10 +50,6 @@ LIMIT_SECONDS: Final = 7 * 60.0
 """For everything but the last step. What would take longer is left out."""
 FAILURES: Final = (EndedError, BrokenError, StartError, ApiError, TimeoutError, OSError, http.client.HTTPException)
 SKIPPED: Final = "a server that follows a cluster of 10,000 pods"
-
-
-class SkippedError(Exception):
-    """This machine cannot run it; the message says what is missing, and what there is no figure of."""
 
 
 def cluster(

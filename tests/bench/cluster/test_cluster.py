@@ -10,7 +10,8 @@ from rich.console import Console
 
 from tests.bench.cluster.figures import Figures, Step
 from tests.bench.cluster.report import percentile, show
-from tests.bench.cluster.suite import TINY, SkippedError, cluster
+from tests.bench.cluster.suite import TINY, cluster
+from tests.bench.errors import SkippedError
 
 if TYPE_CHECKING:
     from pathlib import Path

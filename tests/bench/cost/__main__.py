@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from tests.bench.cost.arm import CostError, Load
-from tests.bench.cost.suite import LOAD, SkippedError, cost
+from tests.bench.cost.suite import LOAD, cost
+from tests.bench.errors import SkippedError
 from tests.testbed.mesh import MeshError
 
 if TYPE_CHECKING:

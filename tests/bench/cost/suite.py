@@ -19,6 +19,7 @@ from solver.rules.options import decision_points
 from tests.bench.cost import report
 from tests.bench.cost.arm import CostError, Load, Subject, run
 from tests.bench.cost.figures import COMPILED, Arm
+from tests.bench.errors import SkippedError
 from tests.fidelity.textbook import reference
 from tests.golang import BuildError, MissingError, build
 from tests.testbed.mesh import missing
@@ -37,10 +38,6 @@ LOAD = Load(rate=100, warm_up=5, window=15)
 PROFILE = "shared_2core_envoy_1_40"
 """By which the compiled arms are placed."""
 SKIPPED = "what a mesh costs: latency, CPU and memory without one, with a full one and with a compiled one"
-
-
-class SkippedError(Exception):
-    """This machine cannot run it; the message says what is missing, and what there is no figure of."""
 
 
 def cost(console: Console, folder: Path, rounds: int, load: Load = LOAD, *, as_markdown: bool = False) -> None:

@@ -21,6 +21,7 @@ from tests.bench.cost.figures import COMPILED, Arm, Outcome, Use, Window, added,
 from tests.bench.cost.schedule import PREMIUM, schedule
 from tests.bench.cost.suite import HOTEL, order, textbook
 from tests.bench.cost.walk import PAGES, Page, UndeclaredError, Visit, calls_made, configurations, reached
+from tests.bench.errors import SkippedError
 from tests.testbed.mesh import Mode
 
 MS = 1_000_000
@@ -259,5 +260,5 @@ def test_errors_and_a_late_generator_are_reasons_to_doubt() -> None:
 def test_without_go_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(golang, "go", lambda: None)
     monkeypatch.setattr(suite, "missing", list)
-    with pytest.raises(suite.SkippedError, match=r"this machine lacks Go; .*\. Skipped without it: what a mesh costs"):
+    with pytest.raises(SkippedError, match=r"this machine lacks Go; .*\. Skipped without it: what a mesh costs"):
         suite.cost(Console(), tmp_path, 1)

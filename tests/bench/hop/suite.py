@@ -15,15 +15,12 @@ from rich.table import Table
 from admc.base.exits import CommandError
 from admc.cost.measurement import programs
 from admc.cost.measurement.bed import Tools
+from tests.bench.errors import SkippedError
 from tests.bench.hop.arms import ARMS, EMITTED
 from tests.bench.hop.measure import CALLERS, SIZE, Bench, Load, difference, rounds
 from tests.golang import MissingError, build
 
 SOURCES: Final = Path(__file__).with_name("load")
-
-
-class SkippedError(Exception):
-    """This machine lacks something; the message says what."""
 
 
 def hop(console: Console, folder: Path, number: int) -> None:

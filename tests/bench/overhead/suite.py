@@ -22,6 +22,7 @@ from admc.cost.profiles.profile import Profile
 from admc.cost.profiles.source import named_profile
 from admc.cost.profiles.write import to_json
 from emitters.envoy import Mode
+from tests.bench.errors import SkippedError
 from tests.bench.overhead.draw import Configuration, draw
 from tests.bench.overhead.hotel import Hotel, hotel
 from tests.bench.overhead.judge import Factors, Judged, Row, error, factors, judged
@@ -33,10 +34,6 @@ MINUTES = 30.0
 turn over everything takes four to six minutes."""
 SLOWER = 0.7
 QUANTITIES = {"cpu": "CPU of a request", "latency": "added median latency"}
-
-
-class SkippedError(Exception):
-    """This machine cannot run it; the message says what is missing."""
 
 
 class Result(NamedTuple):

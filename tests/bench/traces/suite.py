@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 
+from tests.bench.errors import SkippedError
 from tests.bench.measure import run, spread
 from tests.bench.traces import generate
 
@@ -26,10 +27,6 @@ BYTES: Final = 4_000_000_000
 DISK: Final = 8_000_000_000
 """Bytes that are free before, at least: the files take 5 GB."""
 MEGABYTE: Final = 1_000_000
-
-
-class SkippedError(Exception):
-    """The machine lacks something; the text says what."""
 
 
 def traces(console: Console, folder: Path, runs: int, count: int = TRACES) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.bench.errors import SkippedError
 from tests.bench.traces import suite
 
 
@@ -23,5 +24,5 @@ def test_the_suite_prints_its_table_and_removes_its_files(tmp_path: Path) -> Non
 
 def test_without_disk_the_suite_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "DISK", 1 << 62)
-    with pytest.raises(suite.SkippedError, match="MB of disk"):
+    with pytest.raises(SkippedError, match="MB of disk"):
         suite.traces(Console(), tmp_path, runs=1)

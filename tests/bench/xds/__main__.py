@@ -13,8 +13,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tests.bench.errors import SkippedError
 from tests.bench.xds.compare import BrokenError
-from tests.bench.xds.suite import PROMISED, SkippedError, xds
+from tests.bench.xds.suite import PROMISED, xds
 
 
 def main() -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
+from tests.bench.errors import SkippedError
 from tests.bench.measure import spread
 from tests.bench.xds.compare import OURS, SOURCES, Round, Scenario, measure
 from tests.bench.xds.states import write_states
@@ -26,10 +27,6 @@ CPU, MEMORY = 1.0, 0.5
 """At most so much of what go-control-plane takes."""
 STREAMS, MANY = 2_000, 10_000
 SKIPPED: Final = "the xDS server beside go-control-plane: changes and connect storms with thousands of streams"
-
-
-class SkippedError(Exception):
-    """This machine cannot run it; the message says what is missing, and what there is no figure of."""
 
 
 class Measure(NamedTuple):
