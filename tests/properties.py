@@ -1,4 +1,4 @@
-"""How many examples a property (Hypothesis) draws: some in `make test`, eight times as many in `make test-long`."""
+"""How many examples a property (Hypothesis) draws: some in `make test`, six times as many in `make test-long`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 USUAL: Final = 100
 SUITE: Final = 50
-LONG: Final = 400
+LONG: Final = 300
 
 
 def register() -> None:
@@ -26,7 +26,7 @@ def register() -> None:
 def examples(count: int, **others: Any) -> settings:
     """Settings of a property that gets `count` examples where others get 100.
 
-    `make test` draws half as many, `make test-long` four times as many.
+    `make test` draws half as many, `make test-long` three times as many.
     """
     profile = settings.default
     assert profile is not None
