@@ -82,8 +82,11 @@ def templates(draw: st.DrawFn) -> tuple[str, list[str], list[str]]:
     for part in {0: (), 1: ("spec", "template"), 2: ("spec", "jobTemplate", "spec", "template")}[depth]:
         above.append(line(level, f"{part}:"))
         level += 1
-    if depth:
+    if depth and draw(st.booleans()):
         above += [line(level, f"metadata: {{labels: {labels}, annotations: {{x: {draw(SCALARS)}}}}}")]
+    elif depth:
+        above += [line(level, "metadata:"), line(level + 1, f"labels: {labels}")]
+        above += [line(level + 1, "annotations:"), line(level + 2, f"x: {draw(SCALARS)}")]
     above += [line(level, "spec:")]
     level += 1
     hung = draw(st.booleans())
@@ -123,7 +126,8 @@ def streams(draw: st.DrawFn) -> tuple[str, list[str]]:
         if name == "other":
             stays.append(documents[-1])
         else:
-            stays += [each for each in lines if "name: c" not in each and "args" not in each]
+            # An annotation is added, and what is in flow style around it is written anew.
+            stays += [each for each in lines if not any(text in each for text in ("name: c", "args", "metadata: {"))]
     text = "---\n".join(documents)
     if draw(st.booleans()):
         return text.replace("\n", "\r\n"), [each.replace("\n", "\r\n") for each in stays]

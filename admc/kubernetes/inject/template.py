@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.kubernetes.inject.annotations import SEPARATORS, skipping_own
 from admc.kubernetes.inject.containers import containers, is_own, is_own_volume, volumes
 from admc.kubernetes.inject.model import NOTHING, Injection, TemplateFinding, Where
 from admc.kubernetes.inject.refusals import CONTAINERS, capability, is_windows, keeps_net_raw, refusals
@@ -41,7 +42,7 @@ def injected(template: Template, needs: PodNeeds, installation: Installation) ->
         for part in CONTAINERS:
             if part in spec:
                 spec[part] = [it if is_own(it) else _without_net_raw(it) for it in spec[part]]
-    return Injection({**template, "spec": spec}, findings)
+    return Injection({**_annotated(template, is_injected=needs.anything), "spec": spec}, findings)
 
 
 def _malformed(template: Template) -> Iterator[TemplateFinding]:
@@ -61,8 +62,20 @@ def _malformed(template: Template) -> Iterator[TemplateFinding]:
                 yield _not_a("a mapping with a name", ("spec", part, index))
             elif part in CONTAINERS:
                 yield from _malformed_container(item, ("spec", part, index))
+    yield from _malformed_annotations(template)
     if not isinstance(spec.get("securityContext") or {}, dict):
         yield _not_a("a mapping", ("spec", "securityContext"))
+
+
+def _malformed_annotations(template: Template) -> Iterator[TemplateFinding]:
+    metadata = template.get("metadata") or {}
+    annotations = (metadata.get("annotations") or {}) if isinstance(metadata, dict) else None
+    if not isinstance(annotations, dict):
+        yield _not_a("a mapping", ("metadata",) if annotations is None else ("metadata", "annotations"))
+        return
+    for key in SEPARATORS:
+        if not isinstance(annotations.get(key, ""), str):
+            yield _not_a("a text", ("metadata", "annotations", key))
 
 
 def _malformed_container(container: dict[str, Any], where: Where) -> Iterator[TemplateFinding]:
@@ -82,6 +95,16 @@ def _malformed_container(container: dict[str, Any], where: Where) -> Iterator[Te
 def _not_a(what: str, where: Where) -> TemplateFinding:
     path = ".".join(str(part) for part in where)
     return TemplateFinding("ADM920", Severity.ERROR, f"`{path}` of the pod template is not {what}", where)
+
+
+def _annotated(template: Template, *, is_injected: bool) -> dict[str, Any]:
+    metadata = template.get("metadata") or {}
+    before = metadata.get("annotations") or {}
+    annotations = skipping_own(before, is_injected=is_injected)
+    if annotations == before:
+        return dict(template)
+    others = {key: value for key, value in metadata.items() if key != "annotations" or annotations}
+    return {**template, "metadata": {**others, "annotations": annotations} if annotations else others}
 
 
 def _without_own(spec: dict[str, Any]) -> dict[str, Any]:
