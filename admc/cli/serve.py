@@ -135,6 +135,22 @@ def serve(
         str | None,
         typer.Option("--envoy-image", metavar="IMAGE", help="With --cluster: as for admc inject, with Envoy."),
     ] = None,
+    also_image: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also-image",
+            metavar="REPOSITORY",
+            help="With --cluster: another repository from which pods may have the image of --image; repeatable.",
+        ),
+    ] = None,
+    also_envoy_image: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also-envoy-image",
+            metavar="REPOSITORY",
+            help="With --cluster: another repository from which pods may have the image of --envoy-image; repeatable.",
+        ),
+    ] = None,
     tls_ca: Annotated[
         Path | None,
         typer.Option(
@@ -223,6 +239,8 @@ def serve(
         None if reached_at is None else _address("--reached-at", reached_at),
         image,
         envoy_image,
+        tuple(also_image or ()),
+        tuple(also_envoy_image or ()),
     )
     check_cluster(
         in_cluster,

@@ -11,12 +11,14 @@ from admc.base.files import read_bounded
 from admc.base.terminal import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from admc.serve.app import ListenOptions
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 """The name of an installation: a DNS label, short enough for the additions in names of objects."""
+REPOSITORY: Final = re.compile(r"(?:[A-Za-z0-9.\[\]:-]{1,253}/)?[a-z0-9._-]{1,255}(?:/[a-z0-9._-]{1,255}){0,20}")
+"""A repository of images, without tag and digest."""
 ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 MAX_AUTHORITY: Final = 1_000_000
 
@@ -29,6 +31,8 @@ class ClusterOptions(NamedTuple):
     reached_at: tuple[str, int] | None
     image: str | None
     envoy_image: str | None
+    also_images: tuple[str, ...]
+    also_envoy_images: tuple[str, ...]
 
 
 def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
@@ -45,6 +49,8 @@ def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
             "--reached-at": options.reached_at,
             "--image": options.image,
             "--envoy-image": options.envoy_image,
+            "--also-image": options.also_images or None,
+            "--also-envoy-image": options.also_envoy_images or None,
         }
         alone = [name for name, value in own.items() if value is not None]
         if alone:
@@ -65,6 +71,19 @@ def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
             f"`--cluster`: `{visible(options.name[:100])}` is no name of an installation",
             hint="it is at most 40 small letters, digits and `-`, and names its objects, as in `admc-production`",
         )
+    _check_repositories("--also-image", options.also_images)
+    _check_repositories("--also-envoy-image", options.also_envoy_images)
+
+
+def _check_repositories(option: str, given: Iterable[str]) -> None:
+    for name in given:
+        if not REPOSITORY.fullmatch(name):
+            raise wrong_usage(
+                "ADM801",
+                f"`{option}` needs the repository of an image, and `{visible(name[:100])}` is not that",
+                cause="an image of a pod counts by its repository, whatever its tag or digest is",
+                hint=f"write it without them: `{option} registry.example:5000/admc`",
+            )
 
 
 def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: float | None) -> int:
@@ -88,7 +107,7 @@ def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: flo
     namespace = options.namespace or _own_namespace()
     name = options.name or ""
     at = options.reached_at or (f"admc-{name}.{namespace}.svc", listening.xds[1])
-    images = options.image or IMAGE, options.envoy_image or ENVOY_IMAGE
+    images = options.image or IMAGE, options.envoy_image or ENVOY_IMAGE, options.also_images, options.also_envoy_images
     installation = Installation(name, namespace, at, text, *images, own_address(), options.kubeconfig, effort)
     return serve(installation, listening)
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 INJECTION: Mapping[str, tuple[str, ...]] = {
     "ADM920": (
         "a pod template is not as Kubernetes has it",
-        "`admc inject` found a value of another type where a pod template has its containers, volumes, ports or "
-        "security contexts. The API server would refuse it, too. `kubectl apply --dry-run=server -f FILE` says more.",
+        "`admc inject` found a value of another type where a pod template has its containers, volumes, ports, "
+        "annotations or security contexts. The API server would refuse it, too. "
+        "`kubectl apply --dry-run=server -f FILE` says more.",
     ),
     "ADM921": (
         "a container or volume of the user has a name of admc's",
@@ -245,6 +246,18 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         "stays.",
         "",
         "kubectl label namespace shop admc.dev/controller=main",
+    ),
+    "ADM953": (
+        "containers with admc's names are not as admc writes them",
+        "A server relies on the containers `admc-rules`, `admc-proxy` and `admc-wait` of a pod only if they are as a "
+        "release of admc writes them, stand first among the init containers, and run images of the repositories that "
+        "`admc serve --cluster` is given (`--image`, `--envoy-image`, `--also-image`, `--also-envoy-image`). Otherwise "
+        "the pod counts as one without redirection, and its service as untrusted. The cause names container, field and "
+        "value. Amounts of resources, tags of images, and what the identity webhooks of EKS and Azure add make no "
+        "difference. A webhook that changes the containers has to leave them out; `admc inject` gives pods the "
+        "annotations by which those of EKS and Azure do. Then write the manifest again, and replace the pods.",
+        "",
+        "admc serve --cluster main --image new.example/admc:2 --also-image old.example/admc",
     ),
     "ADM945": (
         "the facts of the cluster cannot be used",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from admc.kubernetes.cluster import decode
 from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, ServicePort
 from admc.kubernetes.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.recognised import Recognition
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import container, pod_json
 from tests.properties import examples
@@ -26,7 +27,7 @@ ENDED = {"terminated": {"exitCode": 0, "reason": "Completed"}}
 
 
 def decoded(item: dict[str, Any], ours: frozenset[str] = frozenset()) -> Pod:
-    found = decode.PodDecoder(lambda _: ours)(item)
+    found = decode.PodDecoder(lambda _: Recognition(ours))(item)
     assert found is not None
     return found
 
@@ -277,7 +278,12 @@ def test_any_json_is_a_record_or_malformed(place: str, value: object) -> None:
     for part in outer:
         at = at[part]
     at[last] = value
-    for read in (decode.PodDecoder(lambda _: OURS), decode.service, decode.endpoint_slice, decode.namespace):
+    for read in (
+        decode.PodDecoder(lambda _: Recognition(OURS)),
+        decode.service,
+        decode.endpoint_slice,
+        decode.namespace,
+    ):
         try:
             read(item)
         except decode.MalformedError as error:
@@ -290,6 +296,6 @@ def test_any_json_is_a_record_or_malformed(place: str, value: object) -> None:
 def test_the_work_for_a_pod_is_bounded() -> None:
     spec = {"containers": [container(f"c{n}", env=[{"name": "A", "value": "x" * 40}] * 20) for n in range(3)]}
     item = json.loads(json.dumps(pod_json("rate-1", spec=spec)))
-    decoder = decode.PodDecoder(lambda _: frozenset())
+    decoder = decode.PodDecoder(lambda _: Recognition())
     decoder(item)
     assert function_calls(lambda: decoder(item)) < 300

@@ -183,6 +183,31 @@ def test_what_stands_against_an_adm_is_refused(spec: dict[str, Any], code: str) 
     assert refused(template(**spec)) == [code]
 
 
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (
+            {"initContainers": [{"name": "admc-rules", "command": ["sh"]}]},
+            "its `command` is not `python -m admc.pod rules`",
+        ),
+        ({"initContainers": [{"name": "admc-wait"}]}, "its `command` is not `python -m admc.pod wait`"),
+        (
+            {"initContainers": [{"name": "admc-proxy", "command": ["envoy"], "args": ["-c", "/x"]}]},
+            "its `args` do not have `/run/admc/config/bootstrap.yaml`",
+        ),
+        (
+            {"containers": [{"name": "admc-wait", "command": ["python", "-m", "admc.pod", "wait"]}]},
+            "it is no init container",
+        ),
+        ({"volumes": [{"name": "admc-token", "emptyDir": {}}]}, "its source is another"),
+    ],
+)
+def test_a_name_of_admc_is_refused_with_what_is_not_admcs(spec: dict[str, Any], why: str) -> None:
+    (finding,) = injected(template(**spec), RATE, HERE).findings
+    assert finding.code == "ADM921"
+    assert str(finding.cause).startswith(f"{why}; ")
+
+
 def test_the_user_of_a_container_goes_before_that_of_the_pod() -> None:
     own = {"name": "x", "securityContext": {"runAsUser": 1000}}
     made(template(securityContext={"runAsUser": ADM_USER}, containers=[own]))

@@ -47,6 +47,23 @@ def test_invalid_options_are_rejected_at_the_start(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--also-image", "--also-envoy-image"])
+@pytest.mark.parametrize("name", ["admc:1", "admc@sha256:0a", "registry:5000", "Admc", "a b", "x://admc"])
+def test_a_repository_is_given_without_tag_and_digest(
+    option: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:0", option, "h:5000/x/admc", option, name]) == 1
+    assert f"`{option}` needs the repository of an image, and `{name}` is not that" in capsys.readouterr().err
+    assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:0", option, "h:5000/x/admc"]) == 1
+    assert "needs `--tls-cert`" in capsys.readouterr().err
+
+
+def test_repositories_of_images_are_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = [str(tmp_path / "policies.adm"), "--plaintext", "--xds", "127.0.0.1:0"]
+    assert main(["serve", *where, "--also-image", "admc"]) == 1
+    assert "`--also-image` needs `--cluster`" in capsys.readouterr().err
+
+
 @pytest.mark.long
 def test_redirection_without_endpoints_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "policies.adm").write_text("app one\nservice a { http 80 }\n")

@@ -63,6 +63,8 @@ class Installation(NamedTuple):
     """Certificates in PEM by which pods trust the server."""
     image: str
     envoy_image: str
+    also_images: tuple[str, ...]
+    also_envoy_images: tuple[str, ...]
     address: str
     """The address of this replica, for the EndpointSlice."""
     kubeconfig: Path | None
@@ -87,7 +89,8 @@ class _Replica:
         host, port = installation.reached_at
         reached = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         replica = f"{socket.gethostname()}-{uuid.uuid4().hex[:12]}"
-        injection = Injection(name, reached, installation.image, installation.envoy_image)
+        own, envoy = installation.image, installation.envoy_image
+        injection = Injection(name, reached, own, envoy, installation.also_images, installation.also_envoy_images)
         self._cluster = Cluster(api, name, namespace, PodDecoder(lambda pod: recognised(pod, injection)))
 
         async def keys() -> bytes:

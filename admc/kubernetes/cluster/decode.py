@@ -21,6 +21,8 @@ from emitters.interception.pod import PodCaptures, parse_arguments
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from admc.kubernetes.inject.recognised import Recognition
+
     Json = Mapping[str, Any]
 
 OVER: Final = ("Succeeded", "Failed")
@@ -38,11 +40,10 @@ class MalformedError(ValueError):
 
 
 class PodDecoder:
-    """Reads pods. `injected` returns the names of those containers of a pod that are exactly as injection writes
-    them."""
+    """Reads pods. `recognise` returns which containers of a pod are exactly as injection writes them."""
 
-    def __init__(self, injected: Callable[[Json], frozenset[str]]) -> None:
-        self._injected = injected
+    def __init__(self, recognise: Callable[[Json], Recognition]) -> None:
+        self._recognise = recognise
 
     def __call__(self, item: Json) -> Pod | None:
         """Raises `MalformedError`."""
@@ -53,7 +54,7 @@ class PodDecoder:
 
     def _pod(self, item: Json) -> Pod | None:
         metadata, spec, status = item["metadata"], item["spec"], item.get("status") or {}
-        ours = self._injected(item)
+        ours, unrecognised = self._recognise(item)
         service, captures = "", NO_CAPTURES
         if RULES_CONTAINER in ours:
             service, captures = parse_arguments(_named(spec["initContainers"], RULES_CONTAINER)["args"])
@@ -77,6 +78,7 @@ class PodDecoder:
             is_redirected=RULES_CONTAINER in ours and _has_ended_well(status, RULES_CONTAINER),
             waits=WAIT_CONTAINER in ours,
             created=metadata.get("creationTimestamp") or "",
+            unrecognised=unrecognised,
         )
 
 

@@ -50,6 +50,9 @@ class Pod:
     """Whether it has the init container that waits until ADMs know its address."""
     created: str = ""
     """`metadata.creationTimestamp`."""
+    unrecognised: str = ""
+    """Why containers in it with admc's names are not as injection writes them (`recognised`); empty if they are, or if
+    there are none."""
 
     @property
     def hosts(self) -> str:

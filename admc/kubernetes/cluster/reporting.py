@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.compile.facts import FACTS
 from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.core.mismatches import UNRECOGNISED
 from admc.kubernetes.cluster.program import choice, conditions
 from admc.kubernetes.cluster.program.conditions import Condition, Names, Progress, Verdict
 from admc.kubernetes.cluster.program.debounce import Debounce
@@ -77,6 +78,8 @@ class Reporter:
         self._step = 0
         """The number of the last rollout step that an event was for."""
         self._problem = ""
+        self._altered: tuple[Diagnostic, ...] = ()
+        """The findings about altered containers of admc that were logged last."""
         self._lacking, self._out_of_sync = Debounce(), Debounce()
         self._debounced_plan = b""
         """The plan to which the two belong."""
@@ -192,6 +195,8 @@ class Reporter:
 
     def _verdicts(self, candidate: Candidate, lacking: Names, out_of_sync: Names) -> Mapping[Condition, Verdict]:
         mismatches = self._programs.mismatches
+        altered = tuple(item for item in mismatches if item.code == UNRECOGNISED)
+        self._log_altered(altered)
         compiled = self._compiled(candidate)
         verdicts = {Condition.ACCEPTED: self._accepted(candidate, compiled, mismatches)}
         if candidate.followed is None:
@@ -204,8 +209,15 @@ class Reporter:
             what = "an earlier plan is in force" if self._has_plan else "no plan is in force"
             verdicts[Condition.PROGRAMMED] = Verdict(False, "NotAccepted", what)
         else:
-            verdicts[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking, out_of_sync))
+            verdicts[Condition.PROGRAMMED] = conditions.programmed(self._progress(lacking, out_of_sync, altered))
         return verdicts
+
+    def _log_altered(self, altered: tuple[Diagnostic, ...]) -> None:
+        """Log the findings about altered containers of admc when they change."""
+        if altered and altered != self._altered:
+            reasons = [conditions.finding_text(item) for item in altered[: conditions.SHOWN]]
+            LOG.warning("containers_not_recognised", extra={"services": len(altered), "why": reasons})
+        self._altered = altered
 
     @property
     def _has_plan(self) -> bool:
@@ -249,7 +261,7 @@ class Reporter:
             files.get(path) == content for path, content in recipe.inputs.items()
         )
 
-    def _progress(self, lacking: Names, out_of_sync: Names) -> Progress:
+    def _progress(self, lacking: Names, out_of_sync: Names, altered: tuple[Diagnostic, ...]) -> Progress:
         return Progress(
             self._serving.rollout_text,
             lacking,
@@ -257,6 +269,7 @@ class Reporter:
             Names.of(self._closing.open),
             (*self._closing.findings, *self._problems("endpoints")),
             self._cluster.problem,
+            altered,
         )
 
     def _pods_lacking(self) -> list[str]:

@@ -6,6 +6,8 @@ starts a container once the one before has ended with exit code 0 or, for Envoy,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.model import AUDIENCE_PREFIX
@@ -28,6 +30,7 @@ BOOTSTRAP: Final = f"{CONFIG_FOLDER}/bootstrap.yaml"
 RULES_COMMAND: Final = ["python", "-m", "admc.pod", "rules"]
 WAIT_COMMAND: Final = ["python", "-m", "admc.pod", "wait"]
 ENVOY_COMMAND: Final = ["envoy"]
+COMMANDS: Final = {RULES_CONTAINER: RULES_COMMAND, ADM_CONTAINER: ENVOY_COMMAND, WAIT_CONTAINER: WAIT_COMMAND}
 TOKEN_SECONDS: Final = 3600
 """The kubelet replaces the token after four fifths of this time."""
 DRAIN_SECONDS: Final = 45
@@ -35,10 +38,25 @@ STARTUP_SECONDS: Final = 3600
 """How long Envoy may wait for its configuration before the kubelet restarts it. A pod without a server waits."""
 
 
-def containers(needs: PodNeeds, installation: Installation) -> list[dict[str, Any]]:
-    """Return the init containers that a pod needs, in their order."""
+class Form(IntEnum):
+    """A version of the containers and volumes. A release writes its newest form. Pods outlive the release that injected
+    them, so servers recognise every form. A form that is released is not changed: another one is added, and
+    `tests/inject/forms` has the containers and volumes of each."""
+
+    FIRST = 1
+
+
+FORMS: Final = tuple(sorted(Form, reverse=True))
+"""The newest one first: it is the one that injection writes."""
+CHANGES: Final[Mapping[Form, Mapping[str, Mapping[str, Any]]]] = {Form.FIRST: {}}
+"""Form -> container -> the fields that it has besides those of the first form, or in their place."""
+
+
+def containers(needs: PodNeeds, installation: Installation, form: Form = FORMS[0]) -> list[dict[str, Any]]:
+    """Return the init containers that a pod needs, in their order, as this form has them."""
     adm = [_rules(needs, installation), _envoy(needs, installation)] if needs.adm else []
-    return [*adm, _wait(installation)] if needs.waits else adm
+    first = [*adm, _wait(installation)] if needs.waits else adm
+    return [{**container, **CHANGES[form].get(container["name"], {})} for container in first]
 
 
 def volumes(needs: PodNeeds, installation: Installation) -> list[dict[str, Any]]:
@@ -53,12 +71,18 @@ def volumes(needs: PodNeeds, installation: Installation) -> list[dict[str, Any]]
 
 def is_own(container: dict[str, Any]) -> bool:
     """Whether admc wrote a container that has one of admc's names."""
-    name, command = container.get("name"), container.get("command")
-    if name == ADM_CONTAINER:
-        return command == ENVOY_COMMAND and BOOTSTRAP in _list(container.get("args"))
-    return (name == RULES_CONTAINER and command == RULES_COMMAND) or (
-        name == WAIT_CONTAINER and command == WAIT_COMMAND
-    )
+    name = container.get("name")
+    return name in NAMES and not not_own(container)
+
+
+def not_own(container: dict[str, Any]) -> str:
+    """Return why admc did not write a container that has one of admc's names; empty if admc wrote it."""
+    command = COMMANDS[container["name"]]
+    if container.get("command") != command:
+        return f"its `command` is not `{' '.join(command)}`"
+    if command is ENVOY_COMMAND and BOOTSTRAP not in _list(container.get("args")):
+        return f"its `args` do not have `{BOOTSTRAP}`"
+    return ""
 
 
 def is_own_volume(volume: dict[str, Any]) -> bool:

@@ -25,6 +25,11 @@ class Installation(NamedTuple):
     image: str
     """The image of the init containers, with admc and iptables."""
     envoy_image: str
+    also_images: tuple[str, ...] = ()
+    """Further repositories from which the image of the init containers may come in a pod, such as that of an earlier
+    release. Injection does not use them."""
+    also_envoy_images: tuple[str, ...] = ()
+    """The same for Envoy."""
 
 
 class PodNeeds(NamedTuple):

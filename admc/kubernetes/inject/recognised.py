@@ -1,166 +1,175 @@
 """Which containers of a pod in the cluster are exactly as injection writes them, so that admc can rely on them.
 
-A name proves nothing: a container with the ADM's name and another command may open any connection as the ADM's user. So
-the containers are built again from the arguments of the pod's rules container, and compared. They have to come first,
-since a container that runs before the rules is not redirected.
+    pod, Installation --> the names of these containers, or why those with admc's names are not
 
-The tag of an image may differ: pods outlive a release. The image that runs has to be of the same repository too: the
-image in a pod's spec can be changed after its container has ended.
+A name proves nothing: a container with the ADM's name and another command may open any connection as the ADM's user. So
+the containers are built again from the arguments of the pod's rules container, in each form that a release has written,
+and compared. They have to come first, since a container that runs before the rules is not redirected.
+
+The image that ran has to be of a listed repository too: the image in a pod's spec can be changed after its container
+has ended.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.kubernetes.inject.containers import NAMES, containers, volumes
+from admc.base.terminal import visible
+from admc.kubernetes.inject.containers import FORMS, NAMES, Form, containers, volumes
+from admc.kubernetes.inject.images import envoy_repositories, own_repositories, repository_that_ran
 from admc.kubernetes.inject.model import PodNeeds
+from admc.kubernetes.inject.stored import (
+    RAN,
+    Difference,
+    Expected,
+    container_differences,
+    described,
+    differences,
+    expected,
+)
 from emitters.interception.pod import ArgumentsError, parse_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from admc.kubernetes.inject.model import Installation
 
-NOTHING: Final[frozenset[str]] = frozenset()
+    Json = Mapping[str, Any]
+
 RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER = NAMES
+_LONGEST_NAME: Final = 63
+"""Characters of a container's name in Kubernetes."""
+_MISPLACED: Final = 1_000
+"""Stands for more differences than containers at their places have."""
 
 
-def recognised(pod: Mapping[str, Any], installation: Installation) -> frozenset[str]:
-    """Return the names of the containers that injection wrote; none if any of them was altered."""
+class Recognition(NamedTuple):
+    """All pods of a template have the same one: it has neither the name of a pod nor the value of a variable."""
+
+    names: frozenset[str] = frozenset()
+    """The containers that injection wrote; none if any of them was altered."""
+    finding: str = ""
+    """Why containers with admc's names are not as injection writes them; empty if they are, or if there are none."""
+
+
+class _Written(NamedTuple):
+    """What injection writes into a pod, prepared for comparison."""
+
+    containers: tuple[Expected, ...]
+    volumes: Mapping[str, Json]
+    names: frozenset[str]
+
+
+class _Unlike(NamedTuple):
+    """How far a pod differs from what injection writes."""
+
+    number: int
+    first: str
+    """The first difference, in words."""
+
+
+NOTHING: Final = Recognition()
+
+
+def recognised(pod: Json, installation: Installation) -> Recognition:
     spec = pod["spec"]
     listed = spec.get("initContainers") or []
     names = [container.get("name") for container in listed if container.get("name") in NAMES]
     if not names:
-        return NOTHING
+        return _no_init_container(spec)
     needs = _needs(listed, names)
-    if needs is None:
-        return NOTHING
-    written, mounts = _written(needs, installation)
-    if len(names) != len(written) or len(listed) < len(written):
-        return NOTHING
-    if not all(is_as_written(_untagged(one), other) for one, other in zip(listed, written, strict=False)):
-        return NOTHING
-    if not _ran_as_listed(pod, written):
-        return NOTHING
-    mounted = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
-    if not all(is_stored_form(mounted.get(volume["name"]), volume) for volume in mounts):
-        return NOTHING
-    return frozenset(container["name"] for container in written)
+    if isinstance(needs, str):
+        return Recognition(finding=needs)
+    unlike = []
+    for form in FORMS:
+        written = _written(needs, installation, form)
+        difference = _unlike(pod, listed, names, written)
+        if difference is None:
+            return Recognition(written.names)
+        unlike.append(difference)
+    closest = min(unlike, key=lambda difference: difference.number)
+    more = f" (and {closest.number - 1} more)" if 1 < closest.number < _MISPLACED else ""
+    return Recognition(finding=closest.first + more)
 
 
-def _needs(listed: list[dict[str, Any]], names: list[str]) -> PodNeeds | None:
-    """Return the needs of the pod, by its own containers; None if these do not belong together."""
+def _no_init_container(spec: Json) -> Recognition:
+    names = [container.get("name") for container in spec.get("containers") or () if container.get("name") in NAMES]
+    return Recognition(finding=f"container `{names[0]}` is no init container") if names else NOTHING
+
+
+def _needs(listed: Sequence[Json], names: Sequence[str]) -> PodNeeds | str:
+    """Return the needs of the pod, by its own containers; in words, why these do not belong together."""
     waits = WAIT_CONTAINER in names
-    rules = listed[0] if listed[0].get("name") == RULES_CONTAINER else None
-    if rules is None:
-        return PodNeeds("", None, waits) if names == [WAIT_CONTAINER] else None
-    if ADM_CONTAINER not in names:
-        return None
+    if names == [WAIT_CONTAINER]:
+        return PodNeeds("", None, waits)
+    for name in (RULES_CONTAINER, ADM_CONTAINER):
+        if name not in names:
+            return f"container `{name}` is missing"
+    rules = next(container for container in listed if container.get("name") == RULES_CONTAINER)
     try:
-        rules_arguments = parse_arguments(rules.get("args") or ())
+        service, captures = parse_arguments(rules.get("args") or ())
     except ArgumentsError:
-        return None
-    return PodNeeds(rules_arguments.service, rules_arguments.captures, waits)
+        return f"container `{RULES_CONTAINER}`: `args` do not have the form `--service APP/SERVICE --ingress PORTS`"
+    return PodNeeds(service, captures, waits)
 
 
 @lru_cache(maxsize=1 << 12)
-def _written(needs: PodNeeds, installation: Installation) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the containers and volumes for these needs. All pods of a service have the same ones."""
-    return [_untagged(container) for container in containers(needs, installation)], volumes(needs, installation)
+def _written(needs: PodNeeds, installation: Installation, form: Form) -> _Written:
+    """All pods of a service have the same."""
+    own, envoy = own_repositories(installation), envoy_repositories(installation)
+    written = tuple(
+        expected(container, envoy if container["name"] == ADM_CONTAINER else own)
+        for container in containers(needs, installation, form)
+    )
+    by_name = {volume["name"]: volume for volume in volumes(needs, installation)}
+    return _Written(written, by_name, frozenset(container.name for container in written))
 
 
-def _untagged(container: Mapping[str, Any]) -> dict[str, Any]:
-    return {**container, "image": repository(str(container.get("image", "")))}
+def _unlike(pod: Json, listed: Sequence[Json], names: Sequence[str], written: _Written) -> _Unlike | None:
+    """Return how far a pod differs; None if it does not."""
+    if misplaced := _misplaced(listed, names, written):
+        return _Unlike(_MISPLACED, misplaced)
+    unlike = [*_in_containers(listed, written), *_ran(pod, written), *_in_volumes(pod["spec"], written)]
+    if not unlike:
+        return None
+    part, difference = unlike[0]
+    return _Unlike(len(unlike), f"{part}: {described(difference)}")
 
 
-def repository(image: str) -> str:
-    """An image without its tag and digest.
+def _misplaced(listed: Sequence[Json], names: Sequence[str], written: _Written) -> str:
+    """Return why the containers of admc are not the first ones, in their order; empty if they are."""
+    if missing := [container.name for container in written.containers if container.name not in names]:
+        return f"container `{missing[0]}` is missing"
+    for container, expected_container in zip(listed, written.containers, strict=False):
+        if container.get("name") != expected_container.name:
+            other = visible(str(container.get("name"))[:_LONGEST_NAME])
+            return f"init container `{other}` comes before `{expected_container.name}`"
+    if len(names) > len(written.containers):
+        return f"init container `{names[len(written.containers)]}` is there twice"
+    return ""
 
-    >>> repository("registry:5000/admc:1.2@sha256:0a")
-    'registry:5000/admc'
-    """
-    name = image.partition("@")[0]
-    before, _, tag = name.rpartition(":")
-    return before if before and "/" not in tag else name
+
+def _in_containers(listed: Sequence[Json], written: _Written) -> Iterator[tuple[str, Difference]]:
+    for stored, container in zip(listed, written.containers, strict=False):
+        for difference in container_differences(stored, container):
+            yield f"container `{container.name}`", difference
 
 
-def _ran_as_listed(pod: Mapping[str, Any], written: list[dict[str, Any]]) -> bool:
-    """Whether these containers run, or have run, the images that they should have."""
-    repositories = {container["name"]: familiar(container["image"]) for container in written}
+def _in_volumes(spec: Json, written: _Written) -> Iterator[tuple[str, Difference]]:
+    mounted = {volume.get("name"): volume for volume in spec.get("volumes") or ()}
+    stored = {name: mounted[name] for name in written.volumes if name in mounted}
+    for difference in differences(stored, written.volumes):
+        yield "volumes", difference
+
+
+def _ran(pod: Json, written: _Written) -> Iterator[tuple[str, Difference]]:
+    """Yield the containers that run, or have run, an image of another repository."""
+    repositories = {container.name: container.repositories for container in written.containers}
     for status in (pod.get("status") or {}).get("initContainerStatuses") or ():
-        if status.get("name") in repositories:
+        name = status.get("name")
+        if name in repositories:
             # One image may have several names, of which a runtime reports one, or its digest alone.
-            images = {familiar(repository(status.get(field) or "")) for field in ("image", "imageID")} - _NAMELESS
-            if images and repositories[status["name"]] not in images:
-                return False
-    return True
-
-
-_NAMELESS: Final = frozenset(("", "sha256"))
-
-
-def familiar(name: str) -> str:
-    """A repository as people write it. Runtimes report it with the registry that a short name stands for.
-
-    >>> familiar("docker.io/library/admc"), familiar("docker-pullable://docker.io/shop/admc")
-    ('admc', 'shop/admc')
-    """
-    name = name.rpartition("://")[2]
-    for prefix in ("docker.io/", "index.docker.io/", "library/"):
-        name = name.removeprefix(prefix)
-    return name
-
-
-# ---- containers as the API server stores them ----
-
-_ANY: Final = frozenset(("imagePullPolicy", "resources", "terminationMessagePolicy"))
-"""Fields that do not change what a container does: the API server fills them in, or an operator sets them."""
-_AMOUNTS: Final = frozenset(("limits", "requests"))
-"""The fields that `resources` may have. A claim of a device may add files and environment variables."""
-_DEFAULTS: Final[Mapping[str, object]] = {
-    "apiVersion": "v1",
-    "defaultMode": 0o644,
-    "failureThreshold": 3,
-    "periodSeconds": 10,
-    "protocol": "TCP",
-    "recursiveReadOnly": "Disabled",
-    "scheme": "HTTP",
-    "service": "",
-    "successThreshold": 1,
-    # The kubelet puts an empty file there. At another path it would take the place of a program.
-    "terminationMessagePath": "/dev/termination-log",
-    "timeoutSeconds": 1,
-}
-"""The defaults that the API server fills in, in a container and in volumes."""
-_ACCOUNT_MOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-"""Where an admission plugin mounts the token of the service account, in every container."""
-
-
-def is_as_written(stored: Mapping[str, Any], written: Mapping[str, Any]) -> bool:
-    """Whether a container of the API is one that injection wrote, apart from what the API server fills in.
-
-    A name proves nothing: a container with the ADM's name and another command may do anything as its user.
-    """
-    if not (stored.get("resources") or {}).keys() <= _AMOUNTS:
-        return False
-    mounts = [mount for mount in stored.get("volumeMounts") or () if not _is_account(mount)]
-    own = {key: value for key, value in stored.items() if key not in _ANY} | {"volumeMounts": mounts}
-    expected = {"volumeMounts": [], **{key: value for key, value in written.items() if key not in _ANY}}
-    return is_stored_form(own, expected)
-
-
-def _is_account(mount: Mapping[str, Any]) -> bool:
-    return mount.get("mountPath") == _ACCOUNT_MOUNT and mount.get("readOnly") is True and "subPath" not in mount
-
-
-def is_stored_form(stored: object, written: object) -> bool:
-    """Whether a part of an object of the API is as it was written, apart from defaults."""
-    if isinstance(stored, dict) and isinstance(written, dict):
-        return written.keys() <= stored.keys() and all(
-            is_stored_form(value, written[key]) if key in written else _DEFAULTS.get(key, _ANY) == value
-            for key, value in stored.items()
-        )
-    if isinstance(stored, list) and isinstance(written, list):
-        return len(stored) == len(written) and all(map(is_stored_form, stored, written))
-    return type(stored) is type(written) and stored == written
+            ran = {repository_that_ran(status.get(field) or "") for field in ("image", "imageID")} - {""}
+            if ran and not ran & repositories[name]:
+                yield f"container `{name}`", Difference(RAN, min(ran), repositories[name])

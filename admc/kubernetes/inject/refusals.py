@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.kubernetes.inject.containers import NAMES, VOLUMES, is_own, is_own_volume
+from admc.kubernetes.inject.containers import NAMES, VOLUMES, is_own, is_own_volume, not_own
 from admc.kubernetes.inject.model import TemplateFinding, Where
 from admc.kubernetes.inject.names import KEEP_NET_RAW
 from dsl.diagnostics.diagnostic import Severity
@@ -70,14 +70,14 @@ def _warning(message: str, where: Where, cause: str, hint: str) -> TemplateFindi
 def _names(spec: dict[str, Any]) -> Iterator[TemplateFinding]:
     for where, container in containers_of(spec):
         if container.get("name") in NAMES:
-            yield _taken(f"container `{container['name']}`", where)
+            yield _taken(f"container `{container['name']}`", where, not_own(container) or "it is no init container")
     for index, volume in enumerate(spec.get("volumes") or ()):
         if volume.get("name") in VOLUMES and not is_own_volume(volume):
-            yield _taken(f"volume `{volume['name']}`", ("spec", "volumes", index))
+            yield _taken(f"volume `{volume['name']}`", ("spec", "volumes", index), "its source is another")
 
 
-def _taken(what: str, where: Where) -> TemplateFinding:
-    cause = "admc gives its own containers and volumes these names, and replaces only those that it wrote"
+def _taken(what: str, where: Where, why: str) -> TemplateFinding:
+    cause = f"{why}; admc gives its own containers and volumes these names, and replaces only those that it wrote"
     return _error("ADM921", f"the {what} is not admc's", where, cause, "give it another name")
 
 

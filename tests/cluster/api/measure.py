@@ -19,6 +19,7 @@ from admc.kubernetes.cluster.api.body import parse
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.watched import Watched
 from admc.kubernetes.cluster.decode import PodDecoder
+from admc.kubernetes.inject.recognised import Recognition
 from tests.cluster.api_server import api_server
 
 PODS = "/api/v1/namespaces/{}/pods"
@@ -117,7 +118,7 @@ async def _ours(kubeconfig: Path) -> dict[str, float]:
     async with await connect(kubeconfig) as api:
         await api.get("/api/v1/namespaces", limit=1)
         before, cpu, began = _memory(), time.process_time(), time.monotonic()
-        watched = Watched(api, "/api/v1/pods", PodDecoder(lambda _: frozenset()))
+        watched = Watched(api, "/api/v1/pods", PodDecoder(lambda _: Recognition()))
         task = asyncio.create_task(watched.run())
         longest = 0.0
         while not watched.synced.is_set():
@@ -161,7 +162,7 @@ async def _parts(kubeconfig: Path) -> dict[str, float]:
     async with await connect(kubeconfig) as api:
         page = await api.get("/api/v1/pods", limit=500)
     content = json.dumps(page).encode()
-    decode, items = PodDecoder(lambda _: frozenset()), page["items"]
+    decode, items = PodDecoder(lambda _: Recognition()), page["items"]
     began = time.process_time()
     for _ in range(10):
         parse(content)

@@ -154,3 +154,19 @@ def test_a_namespace_that_loses_its_label() -> None:
     assert only(following).code == "ADM944"
     following.namespace(SHOP)
     assert all_of(following) == ()
+
+
+def test_pods_whose_containers_of_admc_were_altered_are_one_finding() -> None:
+    """However many replicas there are, and however many reasons."""
+    following = followed(SEARCH, RATE)
+    following.pods(*(pod(f"a-{number}", "rate", unrecognised="reason 1") for number in range(5)))
+    item = only(following)
+    assert (item.code, item.severity, item.cause) == ("ADM953", Severity.WARNING, "reason 1")
+    assert item.span is not None
+    assert item.span.line == 3
+    following.pods(*(pod(f"b-{number}", "rate", unrecognised=f"reason {number}") for number in range(4)))
+    assert only(following).cause == "reason 0; reason 1; and 2 more"
+    for letter, count in (("a", 5), ("b", 4)):
+        for number in range(count):
+            following.pods(pod(f"{letter}-{number}", "rate"))
+    assert all_of(following) == ()

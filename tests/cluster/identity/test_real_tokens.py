@@ -10,6 +10,7 @@ import pytest
 
 from admc.kubernetes.cluster import decode
 from admc.kubernetes.cluster.identity.keys import PATH
+from admc.kubernetes.inject.recognised import Recognition
 from admc.serve.auth.tokens import BoundPod
 from tests.cluster.identity.cluster import AUDIENCE, PROGRAM, Cluster, caller
 from xds_server.transport.client import DeniedError, NotYetError
@@ -57,7 +58,7 @@ class Real(Cluster):
         self.services(found)
 
     def record(self, item: dict[str, Any]) -> Pod:
-        found = decode.PodDecoder(lambda _: frozenset())(item)
+        found = decode.PodDecoder(lambda _: Recognition())(item)
         assert found is not None
         return found
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from admc.kubernetes.cluster.audit import Audit
-from admc.kubernetes.cluster.program.conditions import Condition
+from admc.kubernetes.cluster.program.conditions import Condition, Verdict
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.cluster.redirection import PodRedirection
 from admc.kubernetes.cluster.reporting import Reporter
@@ -23,7 +23,7 @@ from tests.cluster.serve.shown import WITH_POLICY, Shown, compiled, shop, wanted
 from tests.cluster.serve.test_program_source import next_source, running, source_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from admc.kubernetes.cluster.program_source import ClusterPrograms
 
@@ -78,23 +78,28 @@ class Reported:
         self.wanted.in_force([state.program], [state.program])
         self.redirection.begin(placed)
 
-    @property
-    def verdicts(self) -> dict[str, tuple[bool | None, str]]:
-        self.wanted.advance()
-        audit = Audit(self.wanted)
-        reporter = Reporter(
+    def reporter(self) -> Reporter:
+        return Reporter(
             self.shown,
             self.wanted,
             self.serving,
             self.redirection,
             self.closing,  # type: ignore[arg-type]
-            audit,
+            Audit(self.wanted),
             None,  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]
             lambda: True,
         )
+
+    def full_verdicts(self, reporter: Reporter) -> Mapping[Condition, Verdict]:
+        self.wanted.advance()
         assert self.wanted.state.candidate is not None
-        found = reporter._report(self.wanted.state.candidate).verdicts
+        return reporter._report(self.wanted.state.candidate).verdicts
+
+    @property
+    def verdicts(self) -> dict[str, tuple[bool | None, str]]:
+        """As a reporter says them that begins now."""
+        found = self.full_verdicts(self.reporter())
         return {name.value: (each.status, each.reason) for name, each in found.items()}
 
     @property
@@ -235,3 +240,24 @@ async def test_audit_says_that_an_earlier_plan_stays() -> None:
         await asyncio.sleep(0.3)
         assert it.programmed == (False, "Audit")
         assert it.accepted == (None, "Compiling")
+
+
+async def test_a_pod_whose_containers_were_altered_is_said_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    reason = "container `admc-proxy`: `env.LD_PRELOAD` is added"
+    async with reported() as it:
+        it.shown.pod_is(pod("search-1", "search", "10.1.0.1", unrecognised=reason))
+        reporter = it.reporter()
+        for _ in range(2):
+            found = it.full_verdicts(reporter)
+            assert (found[Condition.PROGRAMMED].status, found[Condition.PROGRAMMED].reason) == (False, "PodsNotReady")
+            assert found[Condition.PROGRAMMED].message.startswith("pods that lack what the plan needs: `search-1`\n")
+            assert found[Condition.RESOLVED].status is True
+            for condition in (Condition.PROGRAMMED, Condition.RESOLVED):
+                text = found[condition].message
+                assert "policies.adm:2:9: ADM953: `search` has a pod with containers that have admc's names" in text
+                assert f"({reason}); let webhooks leave" in text
+        (logged,) = [record for record in caplog.records if record.message == "containers_not_recognised"]
+        assert logged.services == 1  # type: ignore[attr-defined]
+        assert reason in logged.why[0]  # type: ignore[attr-defined]
+        it.shown.pod_is(SEARCH)
+        assert it.programmed == (True, "Programmed")

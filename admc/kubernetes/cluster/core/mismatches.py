@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 SUGGESTED: Final = 10
 """How many findings suggest a similar name; no more are shown. Each suggestion takes up to 20 ms."""
+REASONS: Final = 2
+"""How many different reasons a finding shows."""
+UNRECOGNISED: Final = "ADM953"
 
 
 def takes_part(namespace: Namespace | None, controller: str) -> bool:
@@ -106,6 +109,7 @@ def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[
         )
     else:
         yield from _host_network(selection, name)
+        yield from _unrecognised(selection, name)
         yield from _ports(selection, name, service)
         yield from _selector(selection, name, service)
 
@@ -158,6 +162,22 @@ def _host_network(selection: Selection, name: str) -> Iterator[Diagnostic]:
             cause="its address is that of everything on the node; until a plan rests on this fact, connections that "
             "may be those of the service are refused",
             hint="if no such plan is possible, another finding says why",
+        )
+
+
+def _unrecognised(selection: Selection, name: str) -> Iterator[Diagnostic]:
+    """Yield one finding for all pods of the service. Replicas have the same reason."""
+    reasons = sorted({pod.unrecognised for pod in selection.pods(name).values()} - {""})
+    if reasons:
+        more = f"; and {len(reasons) - REASONS} more" if len(reasons) > REASONS else ""
+        yield Diagnostic(
+            UNRECOGNISED,
+            Severity.WARNING,
+            f"`{name}` has a pod with containers that have admc's names and are not as admc writes them",
+            selection.program.services[name].span,
+            cause="; ".join(reasons[:REASONS]) + more,
+            hint="let webhooks leave admc's containers as they are, write the manifest again with `admc inject`, and "
+            "replace the pods; `admc explain ADM953` tells more",
         )
 
 

@@ -72,6 +72,8 @@ class Progress(NamedTuple):
     """Obstacles: destinations that cannot be closed, addresses that cannot be used."""
     problem: str = ""
     """Why the server's view of the cluster may be old; empty if it is not."""
+    unrecognised: tuple[Diagnostic, ...] = ()
+    """Services with pods whose containers of admc were altered: a reason why pods lack something."""
 
 
 _REASONS: Final = {
@@ -140,7 +142,8 @@ def programmed(progress: Progress, folder: str = "") -> Verdict:
     if not errors and not reasons:
         return Verdict(True, "Programmed", "every pod has what the plan needs, and every proxy is in sync")
     reason = _reason(errors, "NotProgrammed") if errors else reasons[0][0]
-    return Verdict(False, reason, _joined("; ".join(text for _, text in reasons), errors, folder))
+    shown = [*errors, *progress.unrecognised]
+    return Verdict(False, reason, _joined("; ".join(text for _, text in reasons), shown, folder))
 
 
 def finding_text(item: Diagnostic, folder: str = "") -> str:

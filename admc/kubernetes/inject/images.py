@@ -1,0 +1,52 @@
+"""Names of images: their repositories, in one spelling.
+
+The tag and the digest of a reference do not tell who made an image. Its repository does: only those that the
+installation lists count.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from admc.kubernetes.inject.model import Installation
+
+_IMPLIED: Final = ("docker.io/", "index.docker.io/", "library/")
+"""What runtimes write before a short name, in this order."""
+
+
+@lru_cache(maxsize=1 << 10)
+def repository(image: str) -> str:
+    """The repository of an image as people write it: without tag and digest, and without the registry that a short name
+    stands for.
+
+    >>> repository("registry:5000/admc:1.2@sha256:0a"), repository("docker.io/library/admc:1")
+    ('registry:5000/admc', 'admc')
+    """
+    name = image.partition("@")[0]
+    before, _, tag = name.rpartition(":")
+    name = before if before and "/" not in tag else name
+    for prefix in _IMPLIED:
+        name = name.removeprefix(prefix)
+    return name
+
+
+@lru_cache(maxsize=1 << 10)
+def repository_that_ran(reported: str) -> str:
+    """The repository in the status of a container (`image` or `imageID`); empty for a digest alone.
+
+    >>> repository_that_ran("docker-pullable://docker.io/shop/admc@sha256:0a"), repository_that_ran("sha256:0a")
+    ('shop/admc', '')
+    """
+    name = repository(reported.rpartition("://")[2])
+    return "" if name == "sha256" else name
+
+
+def own_repositories(installation: Installation) -> frozenset[str]:
+    """The repositories of the images with admc."""
+    return frozenset(map(repository, (installation.image, *installation.also_images)))
+
+
+def envoy_repositories(installation: Installation) -> frozenset[str]:
+    return frozenset(map(repository, (installation.envoy_image, *installation.also_envoy_images)))
