@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _UIDS = count(1)
+TOKENS = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
+"""Where the webhook of EKS mounts a token."""
 
 
 def pod_json(
@@ -58,6 +60,16 @@ def container(name: str = "app", **fields: Any) -> dict[str, Any]:
     """A container that cannot go round its ADM."""
     context = {"runAsUser": 1000, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
     return {"name": name, "image": "example", "securityContext": context, **fields}
+
+
+def as_a_webhook_does(spec: dict[str, Any]) -> None:
+    """The webhook of EKS changes all containers of a pod like this."""
+    token = {"audience": "sts.amazonaws.com", "expirationSeconds": 86400, "path": "token"}
+    spec["volumes"].insert(0, {"name": "aws-iam-token", "projected": {"sources": [{"serviceAccountToken": token}]}})
+    values = {"AWS_REGION": "eu-west-1", "AWS_ROLE_ARN": "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE": f"{TOKENS}/token"}
+    for part in (*spec["initContainers"], *spec["containers"]):
+        part.setdefault("env", []).extend({"name": name, "value": value} for name, value in values.items())
+        part.setdefault("volumeMounts", []).append({"name": "aws-iam-token", "mountPath": TOKENS, "readOnly": True})
 
 
 def pod(

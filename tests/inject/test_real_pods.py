@@ -18,7 +18,7 @@ from emitters.envoy.bootstrap.pod import BOOTSTRAP_FILE, pod_bootstrap, server
 from emitters.interception.pod import PodCaptures
 from tests.cluster.api_server import ApiError
 from tests.cluster.node import images
-from tests.cluster.objects import container
+from tests.cluster.objects import as_a_webhook_does, container
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,6 +79,13 @@ def test_what_injection_writes_is_recognised_when_it_has_run(node: Node) -> None
     assert "are loaded for IPv4" in node.log("plain", "admc-rules", NAMESPACE)
 
 
+def test_what_an_identity_webhook_adds_changes_nothing(node: Node) -> None:
+    pod = begun(node, "identity", as_a_webhook_does)
+    assert (pod.service, pod.captures, pod.is_redirected, pod.untrusted) == ("shop/rate", CAPTURES, True, "")
+    assert pod.unrecognised == ""
+    assert "are loaded for IPv4" in node.log("identity", "admc-rules", NAMESPACE)
+
+
 def test_an_empty_file_in_place_of_the_program_loads_nothing_and_is_noticed(node: Node) -> None:
     """The kubelet mounts a file for the container's last words wherever a pod asks for it. An empty module does
     nothing, and its exit code is 0."""
@@ -89,6 +96,7 @@ def test_an_empty_file_in_place_of_the_program_loads_nothing_and_is_noticed(node
     pod = begun(node, "words", change)
     assert node.log("words", "admc-rules", NAMESPACE) == ""
     assert (pod.is_redirected, pod.untrusted) == (False, "container `admc-rules` has NET_ADMIN")
+    assert pod.unrecognised.startswith("container `admc-rules`: `terminationMessagePath` is ")
 
 
 def test_an_image_that_is_changed_after_it_has_run_is_noticed(node: Node) -> None:

@@ -19,7 +19,7 @@ from admc.kubernetes.inject.stored import MOUNTS, VARIABLES
 from admc.kubernetes.inject.template import injected
 from emitters.interception.pod import PodCaptures
 from emitters.ports import ADM_USER
-from tests.cluster.objects import container
+from tests.cluster.objects import TOKENS, as_a_webhook_does, container
 from tests.properties import examples
 from tests.work import function_calls
 
@@ -35,7 +35,6 @@ CAPTURES = PodCaptures(frozenset({9000}), frozenset({27017}))
 ALL = frozenset((RULES_CONTAINER, ADM_CONTAINER, WAIT_CONTAINER))
 WANTED = PodNeeds("shop/rate", CAPTURES, waits=True)
 SECRET = "s3cr3t"  # noqa: S105 - no finding may show it
-TOKENS = "/var/run/secrets/eks.amazonaws.com/serviceaccount"
 _NAMES = itertools.count(1)
 
 
@@ -469,16 +468,6 @@ def test_what_the_api_server_stores(cluster_api: ApiServer) -> None:
             stored = cluster_api.request("POST", f"/api/v1/namespaces/{namespace}/pods", body)
             assert stored["spec"]["containers"][0]["terminationMessagePath"]  # it has filled in its defaults
             assert recognised(stored, INSTALLATION) == (names, "")
-
-
-def as_a_webhook_does(spec: dict[str, Any]) -> None:
-    """The webhook of EKS changes all containers of a pod like this."""
-    token = {"audience": "sts.amazonaws.com", "expirationSeconds": 86400, "path": "token"}
-    spec["volumes"].insert(0, {"name": "aws-iam-token", "projected": {"sources": [{"serviceAccountToken": token}]}})
-    values = {"AWS_REGION": "eu-west-1", "AWS_ROLE_ARN": "arn:x", "AWS_WEB_IDENTITY_TOKEN_FILE": f"{TOKENS}/token"}
-    for part in (*spec["initContainers"], *spec["containers"]):
-        part.setdefault("env", []).extend({"name": name, "value": value} for name, value in values.items())
-        part.setdefault("volumeMounts", []).append({"name": "aws-iam-token", "mountPath": TOKENS, "readOnly": True})
 
 
 def test_the_api_server_lets_an_image_be_changed(cluster_api: ApiServer) -> None:
