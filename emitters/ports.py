@@ -25,11 +25,18 @@ ADMIN_PORT: Final = 15000
 STARTUP_PORT: Final = 15021
 """In a pod: the port at which the ADM answers its startup probe, as soon as it is configured."""
 
+STOP_PORT: Final = 15023
+"""In a pod: the port at which the kubelet reports that the pod ends (`STOP_PATH`)."""
+
+STOP_PATH: Final = "/drain"
+"""The path of the `preStop` hook."""
+
 OWN_PORTS: Final = {
     ADMIN_PORT: "shows its state there",
     EGRESS_PORT: "takes connections from the service there",
     INGRESS_PORT: "takes connections to the service there",
     STARTUP_PORT: "answers the startup probe of its pod there",
+    STOP_PORT: "takes the report there that its pod ends",
 }
 """Ports of the pod that a process beside an ADM cannot have -> the use that the ADM makes of each."""
 

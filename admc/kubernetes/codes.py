@@ -36,8 +36,9 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
     ),
     "ADM925": (
         "a container listens at a port of the ADM",
-        "All containers of a pod share its ports. The ADM needs four of them: 15000 on loopback shows its state, 15001 "
-        "and 15006 take redirected connections, and 15021 answers its startup probe.",
+        "All containers of a pod share its ports. The ADM needs five of them: 15000 on loopback shows its state, 15001 "
+        "and 15006 take redirected connections, 15021 answers its startup probe, and 15023 takes the report that the "
+        "pod ends.",
     ),
     "ADM926": (
         "a pod template is of two services",

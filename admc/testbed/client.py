@@ -18,11 +18,15 @@ from dataclasses import dataclass
 import grpc  # type: ignore[import-untyped]
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import ConnectionTerminated, DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
 from admc.testbed.echo import Seen, parse
 
+FRAME_HEAD = 9
+"""Bytes before the payload of an HTTP/2 frame."""
+GOAWAY = 7
+"""The type of the frame."""
 EXHAUSTED = frozenset({errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
 CONNECT = "CONNECT"
 """The method with an authority as its target instead of a path."""
@@ -180,6 +184,30 @@ def _cause(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
+class Frames:
+    """What arrives on an HTTP/2 connection, as whole frames without GOAWAY.
+
+    `h2` accepts no frame after a GOAWAY, but requests that were sent before it are still answered.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.answered: int | None = None
+        """The last stream that is answered, once a GOAWAY has named one."""
+
+    def add(self, data: bytes) -> bytes:
+        """Return the whole frames that end in `data`."""
+        frames, data = [], self._rest + data
+        while len(data) >= FRAME_HEAD and len(data) >= (size := FRAME_HEAD + int.from_bytes(data[:3], "big")):
+            if data[3] == GOAWAY:
+                self.answered = int.from_bytes(data[FRAME_HEAD : FRAME_HEAD + 4], "big") & 0x7FFFFFFF
+            else:
+                frames.append(data[:size])
+            data = data[size:]
+        self._rest = data
+        return b"".join(frames)
+
+
 def _http2(
     target: Target, request: Request, extra: tuple[tuple[str, str], ...], timeout: float, *, is_grpc: bool
 ) -> Reply:
@@ -214,6 +242,7 @@ def _exchange(
     rest = request.body
     headers: list[tuple[str, str]] = []
     body = bytearray()
+    frames = Frames()
     while True:
         while rest and (room := min(h2.local_flow_control_window(1), h2.max_outbound_frame_size)) > 0:
             part, rest = rest[:room], rest[room:]
@@ -226,7 +255,10 @@ def _exchange(
         data = connection.recv(65536)
         if not data:
             raise ConnectionResetError
-        for event in h2.receive_data(data):
+        whole = frames.add(data)
+        if frames.answered == 0:
+            raise ConnectionResetError
+        for event in h2.receive_data(whole):
             if isinstance(event, ResponseReceived | TrailersReceived):
                 headers += [(str(name), str(value)) for name, value in event.headers or ()]
             elif isinstance(event, DataReceived):
@@ -237,5 +269,3 @@ def _exchange(
             elif isinstance(event, StreamReset):
                 # A server may answer, and then reset a request whose body it does not read.
                 return headers, bytes(body), not headers
-            elif isinstance(event, ConnectionTerminated):
-                raise ConnectionResetError

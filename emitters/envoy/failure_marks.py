@@ -45,7 +45,11 @@ _DETAILS: Final = {
     Failure.REFUSED: r".*\{remote_refused_stream_reset\b.*",
 }
 _BEFORE: Final = f"(?s)(?:{'|'.join(_DETAILS.values())})"
+_ENDED: Final = r".*\{(?:remote_connection_failure|connection_timeout|connection_termination)\b.*"
+"""The process refused the connection, did not answer it, or closed it before its response began. Without an ADM, the
+client would not have a connection after any of these."""
 _MUTATION: Final = "envoy.extensions.filters.http.header_mutation.v3.HeaderMutation"
+_LUA: Final = "envoy.extensions.filters.http.lua.v3.Lua"
 _ADD: Final = "OVERWRITE_IF_EXISTS_OR_ADD"
 
 
@@ -65,6 +69,17 @@ def mark_again() -> tuple[Json, Json]:
     failed = answer_predicate(FAILED, {"prefix": "upstream_reset_before_response_started"})
     removal = typed(_MUTATION, mutations={"response_mutations": [{"remove": FAILED}]})
     return only_where([negation(failed)], FAILED, removal), typed(_MUTATION, mutations={"response_mutations": marks})
+
+
+def close_after_failure() -> Json:
+    """The configuration of a filter that ends a client's connection with a reply whose cause is `_ENDED`: by
+    `Connection: close`, or GOAWAY in HTTP/2.
+
+    A connection that stayed would get this reply to each further request, while the client's next connection may reach
+    a process that answers."""
+    ended = answer_predicate(FAILED, {"safe_regex": {"google_re2": {}, "regex": f"(?s){_ENDED}"}})
+    script = "function envoy_on_response(handle)\n  handle:streamInfo():drainConnectionUponCompletion()\nend\n"
+    return only_where([ended], FAILED, typed(_LUA, default_source_code={"inline_string": script}))
 
 
 def lost_once() -> Json:

@@ -15,7 +15,7 @@ from admc.kubernetes.inject.template import injected
 from dsl.diagnostics.diagnostic import Severity
 from emitters.envoy.bootstrap import pod as bootstrap
 from emitters.interception.pod import PodCaptures, parse_arguments
-from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
+from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT, STOP_PATH, STOP_PORT
 from tests.properties import examples
 
 HERE = Installation("one", "admc-one.default.svc:18000", "admc:1", "envoy:1")
@@ -55,6 +55,7 @@ def test_rules_then_envoy_then_the_wait_then_the_containers_of_the_user() -> Non
     assert "restartPolicy" not in rules
     assert proxy["restartPolicy"] == "Always"
     assert proxy["startupProbe"]["httpGet"]["port"] == STARTUP_PORT
+    assert proxy["lifecycle"] == {"preStop": {"httpGet": {"path": STOP_PATH, "port": STOP_PORT}}}
     assert {"--disable-hot-restart", "--drain-time-s", "rate"} <= set(proxy["args"])
     assert wait["args"][:2] == ["--server", HERE.server]
     assert spec["volumes"][1]["configMap"] == {"name": "admc-one"}

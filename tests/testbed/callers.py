@@ -22,16 +22,14 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
 from h2.exceptions import ProtocolError
 
+from admc.testbed.client import Frames
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 Dial = Callable[[], socket.socket]
 """Opens a connection of a caller."""
 SECONDS = 45.0
-FRAME_HEAD = 9
-"""Bytes before the payload of an HTTP/2 frame."""
-GOAWAY = 7
-"""The type of the frame."""
 MESSAGE = b"\0\0\0\0\0"
 """An empty message of gRPC."""
 
@@ -116,21 +114,19 @@ class Http2:
         self._wire.settimeout(SECONDS)
         self._h2 = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
         self._h2.initiate_connection()
-        self._rest = b""
+        self._frames = Frames()
 
     def send(self, spec: RequestSpec, name: str) -> Response:
         stream = self._begin(spec, name)
         is_grpc = spec.protocol == "grpc"
         headers: list[tuple[str, str]] = []
         body = b""
-        ended = last = False
+        ended = False
         while not ended:
             data = self._wire.recv(65536)
             if not data:
                 raise ConnectionResetError("closed")
-            frames, goaway = self._frames(data)
-            last = last or goaway
-            for event in self._h2.receive_data(frames):
+            for event in self._h2.receive_data(self._frames.add(data)):
                 if isinstance(event, ResponseReceived | TrailersReceived):
                     headers += [(str(key), str(value)) for key, value in event.headers or ()]
                 elif isinstance(event, DataReceived):
@@ -142,6 +138,7 @@ class Http2:
             self._wire.sendall(self._h2.data_to_send())
         status = dict(headers).get("grpc-status" if is_grpc else ":status")
         reason = body.decode(errors="replace") if status == "503" else ""
+        last = self._frames.answered is not None
         return Response(None if status is None else int(status), tuple(headers), last, reason)
 
     def _begin(self, spec: RequestSpec, name: str) -> int:
@@ -157,19 +154,6 @@ class Http2:
             h2.send_data(stream, MESSAGE, end_stream=True)
         self._wire.sendall(h2.data_to_send())
         return stream
-
-    def _frames(self, data: bytes) -> tuple[bytes, bool]:
-        """Whole frames except GOAWAY, and whether there was one. The library accepts no frame after a GOAWAY, but
-        earlier requests are still answered."""
-        found, goaway, data = [], False, self._rest + data
-        while len(data) >= FRAME_HEAD and len(data) >= (size := FRAME_HEAD + int.from_bytes(data[:3], "big")):
-            if data[3] == GOAWAY:
-                goaway = True
-            else:
-                found.append(data[:size])
-            data = data[size:]
-        self._rest = data
-        return b"".join(found), goaway
 
     def close(self) -> None:
         self._wire.close()

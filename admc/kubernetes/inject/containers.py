@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from admc.kubernetes.inject.model import AUDIENCE_PREFIX
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from emitters.interception.pod import arguments
-from emitters.ports import ADM_USER, STARTUP_PORT
+from emitters.ports import ADM_USER, STARTUP_PORT, STOP_PATH, STOP_PORT
 
 if TYPE_CHECKING:
     from admc.kubernetes.inject.model import Installation, PodNeeds
@@ -130,6 +130,7 @@ def _envoy(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
         "args": options,
         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "restartPolicy": "Always",
+        "lifecycle": {"preStop": {"httpGet": {"path": STOP_PATH, "port": STOP_PORT}}},
         "startupProbe": {
             "httpGet": {"path": "/ready", "port": STARTUP_PORT},
             "periodSeconds": 1,

@@ -15,6 +15,8 @@ from emitters.envoy.held_headers import CONTROL
 from emitters.envoy.messages.typed import Json, message, ordered, to_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from google.protobuf.message import Message
 
     from emitters.envoy.resources import AdmResources
@@ -104,11 +106,11 @@ def asking(source: Json) -> Json:
     }
 
 
-def admin(address: str, port: int) -> Json:
-    """The admin interface, without pages that change anything."""
+def admin(address: str, port: int, *, changing: Sequence[str] = ()) -> Json:
+    """The admin interface, without pages that change anything except those of `changing`."""
     at = {"socket_address": {"address": address, "port_value": port}}
     shown = [*({"prefix": path} for path in _READ_ONLY), {"safe_regex": {"regex": _STATS}}]
-    return {"admin": {"address": at, "allow_paths": shown}}
+    return {"admin": {"address": at, "allow_paths": [*shown, *({"exact": path} for path in changing)]}}
 
 
 def process() -> Json:

@@ -1,22 +1,28 @@
 """The files from which every Envoy of a cluster starts: the same ones in the pods of all services.
 
 An Envoy gets its identity on its command line: `--service-node POD --service-cluster SERVICE`. All else comes from the
-xDS server, and Envoy waits for it: *started* means configured. A listener shows that Envoy has started, at every
-address of the pod (IPv6 only if pods have it) and on a port of its own: Envoy opens it once it has its configuration,
-and answers requests to it itself.
+xDS server, and Envoy waits for it: *started* means configured. Two listeners of the bootstrap are for the kubelet, at
+every address of the pod (IPv6 only if pods have it), each at a port of its own:
+
+    GET /ready  at STARTUP_PORT   200 from Envoy itself, as soon as it has its configuration
+    GET /drain  at STOP_PORT      the pod ends: Envoy closes the connections of its clients as they answer (`_stop`)
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from emitters.envoy.bootstrap import xds_server
 from emitters.envoy.bootstrap.bootstrap import BOOTSTRAP, admin, asking, process
 from emitters.envoy.chains.chain_names import WAITING
-from emitters.envoy.chains.clusters import ADS, CONNECT_TIMEOUT
+from emitters.envoy.chains.clusters import ADS, CONNECT_TIMEOUT, endpoints
+from emitters.envoy.held_headers import FRAMING, HOLD, hold
 from emitters.envoy.messages.typed import Json, extension, message, to_json, to_yaml
 from emitters.envoy.resources import SIBLINGS
-from emitters.ports import ADMIN_PORT, STARTUP_PORT
+from emitters.ports import ADMIN_PORT, STARTUP_PORT, STOP_PATH, STOP_PORT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 CONFIG_FOLDER: Final = "/run/admc/config"
 """The folder of a pod with the files of `pod_bootstrap` and the authority of the server's certificate."""
@@ -24,6 +30,10 @@ AUTHORITY_FILE: Final = f"{CONFIG_FOLDER}/ca.crt"
 TOKEN_FILE: Final = "/run/admc/token/token"  # noqa: S105
 BOOTSTRAP_FILE: Final = "bootstrap.yaml"
 _STARTUP: Final = "startup"
+_STOP: Final = "stop"
+_FAIL: Final = "/healthcheck/fail"
+"""The admin page that makes Envoy close connections: for HTTP/1 with the next response, for HTTP/2 by GOAWAY."""
+_LOOPBACK: Final = "127.0.0.1"
 
 
 def server(host: str, port: int, name: str | None = None) -> xds_server.Server:
@@ -43,13 +53,17 @@ def pod_bootstrap(xds: xds_server.Server, *, ipv6: bool) -> dict[str, bytes]:
         "connect_timeout": CONNECT_TIMEOUT,
         "eds_cluster_config": {"eds_config": ADS, "service_name": SIBLINGS},
     }
+    own_admin = {"name": _STOP, "type": "STATIC", "load_assignment": endpoints(_STOP, [_LOOPBACK], ADMIN_PORT)}
     content = message(
         BOOTSTRAP,
         {
-            **admin("127.0.0.1", ADMIN_PORT),
+            **admin(_LOOPBACK, ADMIN_PORT, changing=[_FAIL]),
             **process(),
             "cluster_manager": {"local_cluster_name": SIBLINGS},
-            "static_resources": {"clusters": [xds_server.cluster(xds), siblings], "listeners": [_startup(ipv6=ipv6)]},
+            "static_resources": {
+                "clusters": [xds_server.cluster(xds), siblings, own_admin],
+                "listeners": [_startup(ipv6=ipv6), _stop(ipv6=ipv6)],
+            },
             "dynamic_resources": asking(WAITING),
         },
     )
@@ -62,18 +76,48 @@ def pod_bootstrap(xds: xds_server.Server, *, ipv6: bool) -> dict[str, bytes]:
 def _startup(*, ipv6: bool) -> Json:
     """The listener that answers `/ready` with 200 once Envoy has its configuration."""
     route = {"match": {"path": "/ready"}, "direct_response": {"status": 200, "body": {"inline_string": "LIVE\n"}}}
+    return _for_kubelet(_STARTUP, STARTUP_PORT, route, ipv6=ipv6)
+
+
+def _stop(*, ipv6: bool) -> Json:
+    """The listener for the `preStop` hook. It makes exactly that request a POST of one admin page.
+
+    A kubelet can send a GET only, and the admin interface changes nothing for a GET. Any other method, path or query,
+    or a request with a body, matches no route: Envoy answers 404, and nothing reaches the admin interface.
+    """
+    absent = {"present_match": True, "invert_match": True}
+    is_hook = [
+        {"name": ":method", "string_match": {"exact": "GET"}},
+        {"name": ":path", "string_match": {"exact": STOP_PATH}},
+        {"name": "content-length", **absent},
+        {"name": HOLD + FRAMING, **absent},
+    ]
+    route = {"match": {"path": STOP_PATH, "headers": is_hook}, "route": {"cluster": _STOP, "prefix_rewrite": _FAIL}}
+    # No other filter of Envoy may write the method of a request. The route stays that of the GET.
+    script = 'function envoy_on_request(handle)\n  handle:headers():replace(":method", "POST")\nend\n'
+    lua = "envoy.extensions.filters.http.lua.v3.Lua"
+    to_post = extension("post", lua, default_source_code={"inline_string": script}, clear_route_cache=False)
+    return _for_kubelet(_STOP, STOP_PORT, route, [to_post], ipv6=ipv6)
+
+
+def _for_kubelet(name: str, port: int, route: Json, filters: Sequence[Json] = (), *, ipv6: bool) -> Json:
+    """A listener with one route, at all addresses of the pod."""
+    early = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
     manager = extension(
         "http",
         "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        stat_prefix=_STARTUP,
-        route_config={"virtual_hosts": [{"name": _STARTUP, "domains": ["*"], "routes": [route]}]},
-        http_filters=[extension("router", "envoy.extensions.filters.http.router.v3.Router")],
+        stat_prefix=name,
+        # A body of HTTP/2 need not have a header by which a route could refuse it.
+        codec_type="HTTP1",
+        early_header_mutation_extensions=[extension("held-headers", early, mutations=hold())],
+        route_config={"virtual_hosts": [{"name": name, "domains": ["*"], "routes": [route]}]},
+        http_filters=[*filters, extension("router", "envoy.extensions.filters.http.router.v3.Router")],
     )
-    at: Json = {"socket_address": {"address": "0.0.0.0", "port_value": STARTUP_PORT}}  # noqa: S104
-    others = [{"address": {"socket_address": {"address": "::", "port_value": STARTUP_PORT}}}] if ipv6 else []
+    at: Json = {"socket_address": {"address": "0.0.0.0", "port_value": port}}  # noqa: S104
+    others = [{"address": {"socket_address": {"address": "::", "port_value": port}}}] if ipv6 else []
     return {
-        "name": _STARTUP,
+        "name": name,
         "address": at,
         "additional_addresses": others,
-        "filter_chains": [{"name": _STARTUP, "filters": [manager]}],
+        "filter_chains": [{"name": name, "filters": [manager]}],
     }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dsl.program import Protocol, Side, Stage
 from emitters.envoy.chains import routes
 from emitters.envoy.chains.clusters import ADS, MAX_HEADERS, MAX_HEADERS_KB, http1_options, http2_options
-from emitters.envoy.failure_marks import mark_again, mark_reply
+from emitters.envoy.failure_marks import close_after_failure, mark_again, mark_reply
 from emitters.envoy.held_headers import FRAMING, HOLD, hold, hold_again, tell_version
 from emitters.envoy.kinds.registry import arguments_of
 from emitters.envoy.kinds.shared.filter_state import set_state
@@ -131,6 +131,9 @@ def chain(context: Context, hop: Hop) -> HttpChain:
         filters.managed.append(_hold_again(hop))
     if hop.side is Side.INGRESS and (filters.writes_anything or filters.replies_with_any_header):
         filters.managed[:0] = _mark_again(hop)
+    if hop.side is Side.INGRESS:
+        # In front of all others: an answer passes it last, with the mark that its client sees.
+        filters.managed.insert(0, {"name": f"{hop.name}/failed", "typed_config": close_after_failure()})
     for config in table.marks:
         filters.discover(config["name"], config["typed_config"], config["typed_config"])
     if table.marks or (filters.writes_request and (table.matches or _tells_version(hop))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import subprocess
 import sys
 import time
@@ -55,12 +56,19 @@ class Mesh:
     """The module that is run as `admc`, and its first words."""
     callers: str = "web"
     """The service whose requests count."""
+    root: Path = ROOT
+    """The checkout whose server and `admc inject` run."""
+    folders: tuple[str, ...] = ()
+    """What pods run, beside this folder."""
+    site_packages: tuple[str, ...] = ()
+    """What that needs, beside what `admc.pod` needs."""
 
     def begin(self) -> None:
         """Namespaces, the definition of `Program`, images, the Service of the server."""
         node = self.node
         node.machine.favour_pods()
-        node.load([images.python(folders=("tests/cluster/traffic",)), images.envoy()])
+        folders = ("tests/cluster/traffic", *self.folders)
+        node.load([images.python(site_packages=self.site_packages, folders=folders), images.envoy()])
         text = resources.files("admc.kubernetes.cluster.program").joinpath("crd.yaml").read_text()
         node.apply(yaml.safe_load(text))
         node.namespace(SYSTEM)
@@ -78,6 +86,24 @@ class Mesh:
     def end(self) -> None:
         self.requests.close()
 
+    def remove(self) -> None:
+        """End the server, and delete the program and all pods."""
+        if self.server is not None:
+            self.server.kill()
+            self.server = None
+        self.node.server.request("DELETE", "/apis/admc.dev/v1alpha1/programs/life")
+        self.node.server.request("DELETE", f"/api/v1/namespaces/{self.name}")
+        self.until(lambda: not self.node.pods(self.name), "the end of the pods")
+
+    @property
+    def _python(self) -> list[str]:
+        """Runs a module of `root`, wherever the test itself was started."""
+        return [sys.executable, "-P", "-m"]
+
+    @property
+    def _modules(self) -> dict[str, str]:
+        return {"PYTHONPATH": str(self.root)}
+
     @property
     def host(self) -> str:
         """The name by which pods find the active server."""
@@ -94,12 +120,13 @@ class Mesh:
         kubeconfig: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Running:
-        command = [sys.executable, "-m", *self.command, "serve", "--cluster", self.name, "--namespace", SYSTEM]
+        command = [*self._python, *self.command, "serve", "--cluster", self.name, "--namespace", SYSTEM]
         command += ["--kubeconfig", str(kubeconfig or self.node.inside)]
         command += ["--xds", f"{ADDRESS}:{xds}", "--ops", f"{ADDRESS}:{ops}"]
         command += ["--tls-cert", str(self.certificate), "--tls-key", str(self.key), "--tls-ca", str(self.authority)]
         command += ["--reached-at", f"{self.host}:{XDS}", "--image", "admc:test", "--envoy-image", "envoy:test"]
-        started = self.node.start(name, [*command, "--log", "json"], {"POD_IP": ADDRESS, **(environment or {})})
+        settings = {**self._modules, "POD_IP": ADDRESS, **(environment or {})}
+        started = self.node.start(name, [*command, "--log", "json"], settings)
         self.server = self.server or started
         return started
 
@@ -222,10 +249,11 @@ class Mesh:
     def injected(self, *manifests: Object, ops: int = OPS) -> tuple[list[Object], str]:
         """The result of `admc inject` with what the server says, and what it printed beside."""
         text = yaml.safe_dump_all(manifests)
-        command = [sys.executable, "-m", *self.command, "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
+        command = [*self._python, *self.command, "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
         command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
         with self.node.machine.network():
-            done = subprocess.run(command, input=text, capture_output=True, text=True, cwd=ROOT, timeout=60)
+            settings = {**os.environ, **self._modules}
+            done = subprocess.run(command, input=text, capture_output=True, text=True, env=settings, timeout=60)
         assert done.returncode == 0, done.stderr + done.stdout
         return list(yaml.safe_load_all(done.stdout)), done.stderr
 

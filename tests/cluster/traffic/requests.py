@@ -11,10 +11,10 @@ import os
 import re
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 LOOK_SECONDS: Final = 0.1
@@ -30,6 +30,8 @@ class Sent(NamedTuple):
     met: tuple[str, ...] | None
     """The values of the header where it arrived; None: it failed."""
     error: str
+    line: Mapping[str, Any]
+    """All that the caller printed."""
 
 
 @dataclass
@@ -95,4 +97,4 @@ def _sent(pod: str, line: bytes) -> Sent:
     """`TIME stdout F {"began": ...}`"""
     found = json.loads(line.split(b" ", 3)[3])
     met = tuple(found["met"]) if "met" in found else None
-    return Sent(found["began"], pod, found["kind"], met, found.get("error", ""))
+    return Sent(found["began"], pod, found["kind"], met, found.get("error", ""), found)

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import http.client
-import os
-import subprocess
-import tempfile
 import time
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import grpc
 import pytest
 
 import dsl
 from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode, emit, passthrough
-from emitters.envoy.bootstrap import pod, xds_server
+from emitters.envoy.bootstrap import pod
 from emitters.envoy.messages.typed import to_json
-from emitters.ports import ADM_USER, ADMIN_PORT, INGRESS_PORT, STARTUP_PORT
+from emitters.ports import INGRESS_PORT, STARTUP_PORT
 from solver.place import place
 from tests.emitters.envoy.ads import Ads
+from tests.emitters.envoy.pod_bed import NAME, TOKEN, envoy, get, until, write
 from tests.emitters.envoy.support import ENVOY
-from tests.serve.pki import Authority
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from emitters.envoy import AdmResources
 
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
-SECONDS = 60.0
-NAME = "admc.admc-system.svc"
-TOKEN = "a.b.c"  # noqa: S105
 PROGRAM = dsl.load_text("""\
 app shop
 service web    { http 80 }
@@ -51,72 +41,9 @@ ADDRESSES = Addresses(
 )
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """One that an Envoy of another user can read; pytest's own folders are root's."""
-    with tempfile.TemporaryDirectory(prefix="admc-pod-") as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
 def served() -> AdmResources:
     (found,) = emit(PROGRAM, place(PROGRAM), ADDRESSES, Mode.POD, waiting=True, by_chain=True)
     return found
-
-
-def server(folder: Path, port: int) -> xds_server.Server:
-    tls = xds_server.Tls(f"{folder}/ca.crt", NAME, token=f"{folder}/token", folder=str(folder))
-    return xds_server.Server("127.0.0.1", port, tls)
-
-
-def write(folder: Path, port: int) -> grpc.ServerCredentials:
-    """All that a pod finds in its folders, and what its server shows."""
-    authority = Authority("servers")
-    pair = authority.issue(dns=(NAME,))
-    (folder / "ca.crt").write_bytes(authority.certificate)
-    (folder / "token").write_text(f"{TOKEN}\n")
-    for name, content in pod.pod_bootstrap(server(folder, port), ipv6=True).items():
-        (folder / name).write_bytes(content)
-    return grpc.ssl_server_credentials([(pair.key, pair.certificate)])
-
-
-@contextmanager
-def envoy(folder: Path) -> Iterator[None]:
-    """As a pod starts it, of the pod `search-0`; without privileges where the test has some to drop."""
-    who = ["--reuid", str(ADM_USER), "--regid", str(ADM_USER), "--clear-groups", "--no-new-privs"]
-    nothing = ["setpriv", *who, "--bounding-set", "-all", "--inh-caps", "-all"] if os.geteuid() == 0 else []
-    command = [str(ENVOY), "-c", f"{folder}/{pod.BOOTSTRAP_FILE}", "--disable-hot-restart", "--concurrency", "1"]
-    node = ["--service-node", "search-0", "--service-cluster", "search", "--log-level", "warning"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*nothing, *command, *node], stdout=log, stderr=log)
-    try:
-        until(lambda: process.poll() is not None or get(ADMIN_PORT, "/ready") is not None)
-        assert process.poll() is None, (folder / "log").read_text()
-        yield
-        assert process.poll() is None, (folder / "log").read_text()
-    finally:
-        process.kill()
-        process.wait()
-
-
-def get(port: int, path: str, host: str = "127.0.0.1") -> tuple[int, bytes] | None:
-    """None where nothing listens."""
-    connection = http.client.HTTPConnection(host, port, timeout=2)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read()
-    except ConnectionRefusedError:
-        return None
-    finally:
-        connection.close()
-
-
-def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def silent(seconds: float) -> bool:

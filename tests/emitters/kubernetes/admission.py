@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from solver.placement import Placement
 
 PROTOCOLS = ("TCP", "UDP", "SCTP")
-ADM_PORTS = (15000, 15001, 15006, 15021)
+ADM_PORTS = (15000, 15001, 15006, 15021, 15023)
 
 
 class Caller(NamedTuple):
