@@ -36,7 +36,7 @@ OWN_PORTS: Final = {
     EGRESS_PORT: "takes connections from the service there",
     INGRESS_PORT: "takes connections to the service there",
     STARTUP_PORT: "answers the startup probe of its pod there",
-    STOP_PORT: "takes the report there that its pod ends",
+    STOP_PORT: "receives the report of the end of its pod there",
 }
 """Ports of the pod that a process beside an ADM cannot have -> the use that the ADM makes of each."""
 

@@ -37,8 +37,8 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
     "ADM925": (
         "a container listens at a port of the ADM",
         "All containers of a pod share its ports. The ADM needs five of them: 15000 on loopback shows its state, 15001 "
-        "and 15006 take redirected connections, 15021 answers its startup probe, and 15023 takes the report that the "
-        "pod ends.",
+        "and 15006 take redirected connections, 15021 answers its startup probe, and 15023 receives the report of the "
+        "end of the pod.",
     ),
     "ADM926": (
         "a pod template is of two services",

@@ -90,6 +90,13 @@ def _upgrades_by_cel(config: Json) -> Json:
     return config
 
 
+def _connections_stay(config: Json) -> Json:
+    """No reply ends the connection of its client."""
+    for manager in _managers(config):
+        manager["http_filters"] = [each for each in manager["http_filters"] if not each["name"].endswith("/failed")]
+    return config
+
+
 def _one_pool(config: Json) -> Json:
     for cluster, _ in _clusters(config):
         del cluster["connection_pool_per_downstream_connection"]
@@ -164,6 +171,7 @@ ARMS: Final[dict[str, Callable[[Json], Json]]] = {
     "nothing_held": _nothing_held,
     "no_statistics": _no_statistics,
     "listed_statistics": _listed_statistics,
+    "connections_stay": _connections_stay,
     "one_pool": _one_pool,
     "http_1_to_the_process": _http_1,
     "http_2_to_the_process": _http_2,

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 TEXT = """
-service front { http 8000 }
+service front, proxied { http 8000 }
 service back { http web 8001  grpc rpc 8002 }
-call front -> back:web, back:rpc
+call front, proxied -> back:web, back:rpc
+@egress
+policy seen_leaving = request_count() on proxied -> back
 @ingress
 policy seen = request_count() on front -> back
 @ingress
@@ -47,10 +49,19 @@ STAYING = {
 
 class Bed(NamedTuple):
     opens: Mapping[str, Dial]
+    """By protocol: from `front`, which has no ADM."""
+    proxied: Mapping[str, Dial]
+    """From `proxied`, which has one."""
     binds: Mapping[int, Bind]
+    envoys: Envoys
 
     def connect(self, protocol: str) -> Connection:
         return WIRES[protocol](self.opens[protocol])
+
+    def connections_between(self, protocol: str) -> int:
+        """How many connections the sender's ADM has opened to that of the receiver."""
+        cluster = f"egress/back_{PORTS[protocol]}"
+        return self.envoys.running["proxied"].stats()[f"cluster.{cluster}.upstream_cx_total"]
 
     @contextmanager
     def process(self) -> Iterator[None]:
@@ -65,10 +76,10 @@ class Bed(NamedTuple):
 def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     program, placement = load(TEXT)
     addresses = private(loopback(program))
-    dialled = {dial.number: dial for dial in dials(program, placement, addresses)}
+    dialled = {(dial.source, dial.number): dial for dial in dials(program, placement, addresses)}
 
-    def opener(number: int) -> Dial:
-        dial = dialled[number]
+    def opener(source: str, number: int) -> Dial:
+        dial = dialled[source, number]
         return lambda: socket.create_connection((dial.address, dial.port), 10, (dial.sender, 0))
 
     assert ENVOY is not None
@@ -76,8 +87,10 @@ def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
     with Envoys(folder, ENVOY) as envoys:
         envoys.start(written(program, placement, addresses, folder))
         yield Bed(
-            {protocol: opener(number) for protocol, number in PORTS.items()},
+            {protocol: opener("front", number) for protocol, number in PORTS.items()},
+            {protocol: opener("proxied", number) for protocol, number in PORTS.items()},
             {bind.number: bind for bind in binds(program, placement, addresses) if bind.service == "back"},
+            envoys,
         )
 
 
@@ -136,3 +149,20 @@ def test_what_concerns_one_request_alone_keeps_the_connection(bed: Bed, protocol
         answer = send(kept, protocol)
         assert (answer.status, answer.last) == (DONE[protocol], False)
         kept.close()
+
+
+@pytest.mark.parametrize("protocol", PORTS)
+def test_the_adm_of_a_sender_connects_anew_and_keeps_the_connection_of_its_client(bed: Bed, protocol: str) -> None:
+    """By the next connection to a Service it may reach another pod."""
+    kept = WIRES[protocol](bed.proxied[protocol])
+    with bed.process():
+        for _ in range(2):
+            answer = send(kept, protocol)
+            assert (answer.status, answer.last) == (DONE[protocol], False)
+    times, before = 4, bed.connections_between(protocol)
+    for _ in range(times):
+        answer = send(kept, protocol)
+        assert (answer.status, answer.last) == (LOST[protocol], False)
+    # The first of these requests may use an older connection.
+    assert bed.connections_between(protocol) - before in (times - 1, times)
+    kept.close()

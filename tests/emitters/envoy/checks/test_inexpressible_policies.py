@@ -11,7 +11,7 @@ from emitters.addresses import Addresses, ServiceAddresses, loopback
 from emitters.codes.envoy import CODES
 from emitters.envoy import Mode, check, emit
 from emitters.errors import EmitError
-from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
+from emitters.ports import OWN_PORTS
 from tests.emitters.envoy.support import bootstraps, load
 
 BASE = """
@@ -123,7 +123,7 @@ rds: {route_config_name: y, config_source: {ads: {}}}
             f"service d {{ http 80 -> {port} }}\ncall a -> d\n@ingress\npolicy g = deny() on * -> d",
             {},
         )
-        for port in (ADMIN_PORT, EGRESS_PORT, INGRESS_PORT)
+        for port in OWN_PORTS
     },
     "the ADM's own port behind a port without a policy": (
         "ADM725",
