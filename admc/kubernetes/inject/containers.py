@@ -44,11 +44,18 @@ class Form(IntEnum):
     `tests/inject/forms` has the containers and volumes of each."""
 
     FIRST = 1
+    WITH_HOOK = 2
+    """The ADM ends its connections when its pod ends."""
 
 
 FORMS: Final = tuple(sorted(Form, reverse=True))
 """The newest one first: it is the one that injection writes."""
-CHANGES: Final[Mapping[Form, Mapping[str, Mapping[str, Any]]]] = {Form.FIRST: {}}
+CHANGES: Final[Mapping[Form, Mapping[str, Mapping[str, Any]]]] = {
+    Form.FIRST: {},
+    Form.WITH_HOOK: {
+        ADM_CONTAINER: {"lifecycle": {"preStop": {"httpGet": {"path": STOP_PATH, "port": STOP_PORT}}}},
+    },
+}
 """Form -> container -> the fields that it has besides those of the first form, or in their place."""
 
 
@@ -130,7 +137,6 @@ def _envoy(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
         "args": options,
         "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "restartPolicy": "Always",
-        "lifecycle": {"preStop": {"httpGet": {"path": STOP_PATH, "port": STOP_PORT}}},
         "startupProbe": {
             "httpGet": {"path": "/ready", "port": STARTUP_PORT},
             "periodSeconds": 1,
