@@ -105,6 +105,12 @@ def test_only_repositories_that_are_listed_count() -> None:
         ("h:1/a:2@sha256:0", "h:1/a"),
         ("docker.io/library/a:1", "a"),
         ("index.docker.io/b/a", "b/a"),
+        ("library/a", "a"),
+        # No other names of the same image.
+        ("docker.io/index.docker.io/library/a", "index.docker.io/library/a"),
+        ("docker.io/library/library/a", "library/a"),
+        ("x/library/a", "x/library/a"),
+        ("x.docker.io/a", "x.docker.io/a"),
     ],
 )
 def test_a_repository_has_one_spelling(image: str, name: str) -> None:

@@ -6,14 +6,15 @@ installation lists count.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from admc.kubernetes.inject.model import Installation
 
-_IMPLIED: Final = ("docker.io/", "index.docker.io/", "library/")
-"""What runtimes write before a short name, in this order."""
+_DEFAULT_REGISTRY: Final = re.compile(r"(?:(?:index\.)?docker\.io/)?(?:library/)?")
+"""What runtimes write before a short name."""
 
 
 @lru_cache(maxsize=1 << 10)
@@ -26,10 +27,7 @@ def repository(image: str) -> str:
     """
     name = image.partition("@")[0]
     before, _, tag = name.rpartition(":")
-    name = before if before and "/" not in tag else name
-    for prefix in _IMPLIED:
-        name = name.removeprefix(prefix)
-    return name
+    return _DEFAULT_REGISTRY.sub("", before if before and "/" not in tag else name, count=1)
 
 
 @lru_cache(maxsize=1 << 10)
