@@ -103,7 +103,7 @@ def _not_yet(server: str, document: str, body: bytes) -> CommandError:
         f"the server at `{visible(server)}` cannot give `{document}` yet",
         cause=why,
         hint="wait until the server has a plan; of a server in a cluster, until its Program has the condition "
-        "`Accepted`",
+        "`Accepted`; of several replicas, ask the one that is active",
     )
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from admc.serve.auth.handshakes import HandshakeMonitor
     from admc.serve.environment import Environment
     from admc.serve.observe.events import LogFormat
+    from admc.serve.observe.http import HttpServer
     from admc.serve.observe.status import ServerRow, Status
     from admc.serve.warm_start import WarmStart
     from xds_server.resources.snapshot import Snapshot
@@ -85,12 +86,19 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
         return runner.run(main())
 
 
-async def serve_within(environment: Environment, listening: ListenOptions, warm: WarmStart | None = None) -> int:
-    """The same as `serve`, on the running event loop, which `run` has made. `warm` has the parts that were built
+async def serve_within(
+    environment: Environment,
+    listening: ListenOptions,
+    *,
+    http: HttpServer | None = None,
+    warm: WarmStart | None = None,
+) -> int:
+    """The same as `serve`, on the running event loop, which `run` has made. `http` is the HTTP server of a replica that
+    stood by, and goes on; without it the server listens at `--ops` itself. `warm` has the parts that were built
     ahead."""
     with nullcontext() if listening.tls is None else handshakes.monitored() as monitor:
         log.to_standard_error(listening.log)
-        return await _Server(environment, listening, monitor, warm).run()
+        return await _Server(environment, listening, monitor, warm).run(http)
 
 
 class _Server:
@@ -113,7 +121,7 @@ class _Server:
         self._health = Health()
         self._config.store.watchers.append(self._published)
 
-    async def run(self) -> int:
+    async def run(self, http: HttpServer | None) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
@@ -123,7 +131,7 @@ class _Server:
         may_administer = self._config.may_administer
         try:
             port = await server.start(
-                _joined(*self._listening.xds),
+                ops.joined(*self._listening.xds),
                 credentials,
                 [
                     self._health.add,
@@ -133,15 +141,19 @@ class _Server:
             )
         except ServerError as error:
             at = self._listening.xds
-            raise ops.cannot_listen("--xds", _joined(*at), ops.bind_error(*at)) from error
-        try:
-            http = await ops.serve(self._view(), *self._listening.ops, self._listening.ops_names)
-        except BaseException:
-            await server.stop(0.0)
-            raise
+            raise ops.cannot_listen("--xds", ops.joined(*at), ops.bind_error(*at)) from error
+        own_http: HttpServer | None = None
+        if http is None:
+            try:
+                http = own_http = await ops.serve(self._view(), *self._listening.ops, self._listening.ops_names)
+            except BaseException:
+                await server.stop(0.0)
+                raise
+        else:
+            http.show(self._view())
         fields = {
-            "xds": _joined(self._listening.xds[0], port),
-            "ops": _joined(*http.address),
+            "xds": ops.joined(self._listening.xds[0], port),
+            "ops": ops.joined(*http.address),
             "tls": credentials is not None,
         }
         LOG.info("listening", extra=fields)
@@ -155,7 +167,8 @@ class _Server:
             await server.stop(0.0)
             raise
         finally:
-            await http.stop()
+            if own_http is not None:
+                await own_http.stop()
             await reconciler.close()
             code = await _ended(environment)
         LOG.info("stopped")
@@ -208,7 +221,14 @@ class _Server:
         )
         rollout = self._config.rollout
         commands = {"/rollout/abort": rollout.abort, "/rollout/continue": rollout.continue_}
-        return ops.View(self._status, self._server_row, sources, self._injection, commands)
+        return ops.View(
+            self._status,
+            self._server_row,
+            sources,
+            self._injection,
+            commands,
+            is_prepared=lambda: self._environment.is_prepared,
+        )
 
     def _injection(self) -> Callable[[], bytes] | None:
         """The function that makes the document for `admc inject`; None while there is no plan."""
@@ -281,7 +301,3 @@ async def _ended(environment: asyncio.Task[int]) -> int:
     environment.cancel()
     await asyncio.gather(environment, return_exceptions=True)
     return Exit.DONE
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -262,6 +262,10 @@ class Environment(Protocol):
     def metrics(self) -> Iterable[Metric]:
         """The metrics of the environment itself."""
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the server is ready although it serves nothing yet, because it waits for a program."""
+
     def may_publish(self) -> bool:
         """Whether this server leads the proxies. While it does not, it stores and publishes nothing new, and proxies
         keep their configuration. The server calls this before each store and each publication, so the answer must be

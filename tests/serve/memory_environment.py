@@ -153,6 +153,10 @@ class MemoryEnvironment:
     def metrics(self) -> Iterable[Any]:
         return ()
 
+    @property
+    def is_prepared(self) -> bool:
+        return False
+
     def may_publish(self) -> bool:
         return self.leads
 

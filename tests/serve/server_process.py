@@ -106,6 +106,7 @@ def served(
     try:
         if stands_by:
             it.until_event("standing_by")
+            it.ops = it.until_event("ops_listening")["ops"]
         else:
             it.listens()
         yield it

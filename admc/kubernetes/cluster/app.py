@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import os
 import signal
 import socket
@@ -29,6 +30,7 @@ from admc.kubernetes.cluster.program_source import ClusterPrograms
 from admc.kubernetes.cluster.proxy_config import ProxyConfig
 from admc.kubernetes.cluster.standby.address import ActiveAddress
 from admc.kubernetes.cluster.standby.standby import Standby
+from admc.kubernetes.cluster.standby.standing_by import StandingBy
 from admc.kubernetes.cluster.standby.state_follower import StateFollower
 from admc.kubernetes.cluster.storage.record import Names
 from admc.kubernetes.cluster.storage.secrets import Secrets
@@ -40,6 +42,7 @@ from admc.kubernetes.inject.recognised import recognised
 from admc.serve.app import run, serve_within
 from admc.serve.environment import Reach
 from admc.serve.observe import events as log
+from admc.serve.observe import http as ops
 from admc.serve.warm_start import WarmStart
 
 if TYPE_CHECKING:
@@ -47,8 +50,10 @@ if TYPE_CHECKING:
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.serve.app import ListenOptions
+    from admc.serve.observe.http import HttpServer
     from admc.serve.storage.position import Recipe, StoredState
 
+LOG: Final = logging.getLogger("admc.cluster")
 END_SECONDS: Final = 5.0
 
 
@@ -87,7 +92,7 @@ class _Replica:
         self._listening = listening
         name, namespace = installation.name, installation.namespace
         host, port = installation.reached_at
-        reached = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        reached = ops.joined(host, port)
         replica = f"{socket.gethostname()}-{uuid.uuid4().hex[:12]}"
         own, envoy = installation.image, installation.envoy_image
         injection = Injection(name, reached, own, envoy, installation.also_images, installation.also_envoy_images)
@@ -119,6 +124,7 @@ class _Replica:
         self._beside: set[asyncio.Task[None]] = set()
         """Tasks that run beside the server. An error in one of them ends the process."""
         self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
+        self._standing_by = StandingBy(self._cluster, self._standby, self._state_follower)
         self._reach = Reach(name, reached)
         self._replica = replica
         self._environment: ClusterEnvironment | None = None
@@ -130,9 +136,18 @@ class _Replica:
         self._standby.superseded(why)
 
     async def run(self) -> int:
+        listening = self._listening
+        http = await ops.serve(self._standing_by.view(), *listening.ops, listening.ops_names)
+        LOG.info("ops_listening", extra={"ops": ops.joined(*http.address)})
+        try:
+            return await self._run(http)
+        finally:
+            await http.stop()
+
+    async def _run(self, http: HttpServer) -> int:
         for work in (self._cluster.run(), self._keys.follow(), self._programs.run()):
             self._beside.add(asyncio.create_task(work))
-        serving = asyncio.create_task(self._standby.run(self._serve))
+        serving = asyncio.create_task(self._standby.run(lambda: self._serve(http)))
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             # The server replaces these handlers by its own.
@@ -155,7 +170,7 @@ class _Replica:
             await asyncio.wait(tasks, timeout=END_SECONDS)
             await self._warm.close()
 
-    async def _serve(self) -> int:
+    async def _serve(self, http: HttpServer) -> int:
         """Serve as the active replica."""
         restoring = asyncio.create_task(self._restore(await self._state_follower.newest()))
         self._environment = ClusterEnvironment(
@@ -169,7 +184,7 @@ class _Replica:
             self._replica,
         )
         self._beside |= {restoring, asyncio.create_task(self._stored.run())}
-        return await serve_within(self._environment, self._listening, self._warm)
+        return await serve_within(self._environment, self._listening, http=http, warm=self._warm)
 
     async def _prepare(self, state: StoredState | None) -> None:
         """Build the state that this replica would need if it became active now. Raises `CommandError` and

@@ -127,6 +127,11 @@ class ClusterEnvironment:
     def metrics(self) -> Iterable[Metric]:
         return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether everything has been read: a replica is ready then, since there may be no Program for any time."""
+        return self._cluster.complete
+
     def may_publish(self) -> bool:
         return self._standby.may_act()
 

@@ -136,6 +136,11 @@ class FileEnvironment:
     def metrics(self) -> Iterable[Metric]:
         return ()
 
+    @property
+    def is_prepared(self) -> bool:
+        """False: there is a program, which takes a moment to compile."""
+        return False
+
     def may_publish(self) -> bool:
         """Return true: no other server uses the state folder."""
         return True

@@ -23,7 +23,7 @@ from aiohttp.web_protocol import RequestHandler
 from admc.base.exits import CommandError, wrong_usage
 from admc.base.terminal import visible
 from admc.serve.observe.metrics import CONTENT_TYPE
-from admc.serve.observe.status import ServerPhase, to_json
+from admc.serve.observe.status import STANDBY, ServerPhase, standing_by, to_json
 from emitters.addresses.index import is_address
 
 if TYPE_CHECKING:
@@ -53,20 +53,25 @@ class View:
     """Returns the function that makes the document for `admc inject`, in a thread; None while there is no plan."""
     commands: Mapping[str, Callable[[], Awaitable[str]]] = field(default_factory=dict)
     """The operator's commands, by path."""
+    is_prepared: Callable[[], bool] = lambda: False
+    """Whether a server that serves nothing yet is ready all the same: it stands by, or waits for a program."""
 
 
 class HttpServer:
     """The HTTP server while it runs."""
 
-    def __init__(self, runner: web.ServerRunner, server: asyncio.Server) -> None:
-        self._runner = runner
-        self._server = server
+    def __init__(self, answers: _Answers, runner: web.ServerRunner, server: asyncio.Server) -> None:
+        self._answers, self._runner, self._server = answers, runner, server
 
     @property
     def address(self) -> tuple[str, int]:
         """The address on which it listens."""
         socket_name = self._server.sockets[0].getsockname()
         return str(socket_name[0]), int(socket_name[1])
+
+    def show(self, view: View) -> None:
+        """Answer from another view, beginning with the next request."""
+        self._answers.view = view
 
     async def stop(self) -> None:
         self._server.close()
@@ -76,41 +81,9 @@ class HttpServer:
 async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -> HttpServer:
     """Listen on an address; with port 0 the system chooses one. `names` are further names of this server that its
     clients may use in requests. Raises `CommandError`."""
-
-    async def status() -> bytes:
-        return await asyncio.to_thread(to_json, view.status())  # in a thread, since it may be large
-
-    async def metrics() -> bytes:
-        return view.metrics.exposition()
-
-    async def injection() -> bytes:
-        make = view.injection()
-        return b"" if make is None else await asyncio.to_thread(make)
-
-    local, own = _is_local(host), frozenset(map(_plain, (host, *names, "localhost")))
-    made = {"/status.json": status, "/injection.json": injection, "/metrics": metrics}
-    documents = {path: _SharedDocument(make) for path, make in made.items()}
-
-    async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        asked = _host_header(request)
-        # DNS rebinding: a page in a browser may let its own host name resolve to this server. Its requests carry that
-        # name, so the server accepts only addresses and its own names.
-        if _plain(asked) not in own and not (_is_local(asked) if local else is_address(asked)):
-            what = "a loopback address" if local else "an address"
-            return _text(421, f"the host must be {what}, `localhost`, or a name given with `--ops-name`\n")
-        command = view.commands.get(request.path)
-        if command is not None:
-            return await _run_command(request, command, view)
-        document = documents.get(request.path)
-        if document is not None and request.method in _METHODS:
-            body = await document.get()
-            if not body:
-                return _text(503, "there is no plan yet\n")
-            return web.Response(body=body, headers={"Content-Type": _TYPES[request.path], **_SERVER})
-        return _small_document(view, request)
-
+    answers = _Answers(view, host, names)
     handlers = _BoundedServer(
-        answer, access_log=None, logger=LOG, max_line_size=4096, lingering_time=0.0, keepalive_timeout=75.0
+        answers.answer, access_log=None, logger=LOG, max_line_size=4096, lingering_time=0.0, keepalive_timeout=75.0
     )
     runner = web.ServerRunner(handlers)
     await runner.setup()
@@ -118,8 +91,52 @@ async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -
         server = await asyncio.get_running_loop().create_server(handlers, host, port, reuse_port=False)
     except (OSError, OverflowError) as error:
         await runner.cleanup()
-        raise cannot_listen("--ops", f"[{host}]:{port}" if ":" in host else f"{host}:{port}", error) from error
-    return HttpServer(runner, server)
+        raise cannot_listen("--ops", joined(host, port), error) from error
+    return HttpServer(answers, runner, server)
+
+
+class _Answers:
+    """The answers to requests, from a view that may be replaced."""
+
+    def __init__(self, view: View, host: str, names: Collection[str]) -> None:
+        self.view = view
+        self._is_local = _is_local(host)
+        self._names = frozenset(map(_plain, (host, *names, "localhost")))
+        made = {"/status.json": self._status, "/injection.json": self._injection, "/metrics": self._metrics}
+        self._documents = {path: _SharedDocument(make) for path, make in made.items()}
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        asked, view = _host_header(request), self.view
+        # DNS rebinding: a page in a browser may let its own host name resolve to this server. Its requests carry that
+        # name, so the server accepts only addresses and its own names.
+        if _plain(asked) not in self._names and not (_is_local(asked) if self._is_local else is_address(asked)):
+            what = "a loopback address" if self._is_local else "an address"
+            return _text(421, f"the host must be {what}, `localhost`, or a name given with `--ops-name`\n")
+        command = view.commands.get(request.path)
+        if command is not None:
+            return await _run_command(request, command, view)
+        document = self._documents.get(request.path)
+        if document is not None and request.method in _METHODS:
+            body = await document.get()
+            if not body:
+                row = view.server()
+                return _text(503, f"{standing_by(row) if row.role == STANDBY else 'there is no plan yet'}\n")
+            return web.Response(body=body, headers={"Content-Type": _TYPES[request.path], **_SERVER})
+        return _small_document(view, request)
+
+    async def _status(self) -> bytes:
+        return await asyncio.to_thread(to_json, self.view.status())  # in a thread, since it may be large
+
+    async def _metrics(self) -> bytes:
+        return self.view.metrics.exposition()
+
+    async def _injection(self) -> bytes:
+        make = self.view.injection()
+        return b"" if make is None else await asyncio.to_thread(make)
+
+
+def joined(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def bind_error(host: str, port: int) -> OSError | None:
@@ -233,9 +250,11 @@ def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
     if request.path == "/healthz":
         return _text(200, "alive\n")
     if request.path == "/readyz":
-        server = view.server()
-        why = f": {visible(server.why)}" if server.why else ""
-        return _text(200 if server.phase is ServerPhase.SERVING else 503, f"{server.phase}{why}\n")
+        row = view.server()
+        is_ready = row.phase is ServerPhase.SERVING or (row.phase is ServerPhase.STARTING and view.is_prepared())
+        what = standing_by(row) if row.role == STANDBY else row.phase
+        why = f": {visible(row.why)}" if row.why else ""
+        return _text(200 if is_ready else 503, f"{what}{why}\n")
     return _text(404, "not found; the paths are /healthz, /readyz, /metrics, /status.json and /injection.json\n")
 
 

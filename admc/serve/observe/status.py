@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from admc import __version__
+from admc.base.terminal import visible
 from admc.serve.rollout.marker import concealed_text
 from dsl.documents import DocumentError, Form, OneOf, Published, VersionError, fields_of, plain, read, record
 from dsl.program import Place
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from xds_server.transport.client import ClientStatus
 
 ACTIVE: Final = "active"
+STANDBY: Final = "standby"
+NAME: Final = 100
+"""Characters of the name of a replica that are shown."""
 Version = Annotated[str, Published({"description": "A digest; empty for none yet."})]
 _Time = Annotated[
     str,
@@ -118,7 +122,7 @@ class _EarlierServerRow:
     state: str
     """The version of the active state."""
     since: _Time
-    role: Annotated[str, OneOf((ACTIVE, "standby", "unsure"))]
+    role: Annotated[str, OneOf((ACTIVE, STANDBY, "unsure"))]
     """`active`, `standby`, or `unsure`: it was the active one of several replicas, and does not know whether another
     one is by now. A server that no other one replaces is always `active`."""
     holder: str
@@ -150,8 +154,8 @@ class Status:
 
     @property
     def settled(self) -> bool:
-        """Whether there is no problem and no rollout, and every ADM is in sync."""
-        return not self.server.why and all(adm.in_sync for adm in self.adms)
+        """Whether this server is active, there is no problem and no rollout, and every ADM is in sync."""
+        return self.server.role == ACTIVE and not self.server.why and all(adm.in_sync for adm in self.adms)
 
 
 @record
@@ -205,6 +209,15 @@ def server_row(
     """The row of this server. `started` is in seconds since 1970."""
     since = _time(started)
     return ServerRow(__version__, phase, why, rollout, app, source, unlisted, state, since, role, holder, in_network)
+
+
+def standing_by(row: ServerRow) -> str:
+    """A sentence about a replica that stands by."""
+    return f"this replica stands by; {active_replica(row.holder)}"
+
+
+def active_replica(holder: str) -> str:
+    return f"`{visible(holder[:NAME])}` is active" if holder else "no replica is known to be active"
 
 
 def in_network(placements: Iterable[Placement]) -> tuple[NetworkRow, ...]:

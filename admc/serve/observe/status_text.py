@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from admc.base.terminal import cells, counted, visible
-from admc.serve.observe.status import ACTIVE, AdmRow, NodeRow, ServerPhase, Status
+from admc.serve.observe.status import ACTIVE, STANDBY, AdmRow, NodeRow, ServerPhase, Status, active_replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,7 +43,8 @@ def _about(status: Status, address: str) -> Iterator[str]:
         ServerPhase.SERVING: "serving",
         ServerPhase.DRAINING: "draining, was serving",
     }
-    yield f"{word[server.phase]} {app} from `{visible(server.source)}`{state}"
+    begins = "standing by for" if server.role == STANDBY else f"{word[server.phase]} {app} from"
+    yield f"{begins} `{visible(server.source)}`{state}"
     where = f" at {visible(address)}" if address else ""
     yield f"admc {visible(server.version)}{where}, since {visible(server.since)}"
     if server.why and server.why != server.rollout:
@@ -51,8 +52,7 @@ def _about(status: Status, address: str) -> Iterator[str]:
     if server.rollout:
         yield f"rollout: {visible(server.rollout)}"
     if server.role != ACTIVE:
-        active = f"`{_cut(server.holder)}` is active" if server.holder else "no replica is known to be active"
-        yield f"{visible(server.role)}: {active}"
+        yield f"{visible(server.role)}: {active_replica(server.holder)}"
     if server.in_network:
         rows = [f"`{_cut(row.policy)}` at `{_cut(row.destination)}`" for row in server.in_network[:NAMED]]
         more = f" and {len(server.in_network) - NAMED} more" if len(server.in_network) > NAMED else ""

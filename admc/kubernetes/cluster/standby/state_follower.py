@@ -32,6 +32,8 @@ class StateFollower:
         self._state: StoredState | None = None
         self.problem = ""
         """Why the state cannot be used; empty if it can."""
+        self.is_prepared = False
+        """Whether everything that was read last could be built."""
 
     async def follow(self) -> None:
         """Follow the state until cancelled. A request that is under way then ends by itself."""
@@ -60,7 +62,7 @@ class StateFollower:
         if not problem and (self.problem or self._ready != self._version):
             self._ready = self._version
             LOG.info("kept_state_ready", extra={"version": self._version})
-        self.problem = problem
+        self.problem, self.is_prepared = problem, not problem
 
     async def _read(self) -> None:
         peeked = await asyncio.to_thread(self._storage.peek, self._version)
