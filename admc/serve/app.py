@@ -160,9 +160,7 @@ class _Server:
         environment = asyncio.create_task(self._environment.run())
         try:
             await self._until_stopped(environment)
-            LOG.info("draining", extra={"clients": server.metrics.connected})
-            await server.stop(GRACE_SECONDS)
-            await reconciler.save()
+            await self._drain(environment)
         except BaseException:
             await server.stop(0.0)
             raise
@@ -189,6 +187,25 @@ class _Server:
             for task in (stop, *tasks):
                 task.cancel()
             await asyncio.gather(stop, *tasks, return_exceptions=True)
+
+    async def _drain(self, environment: asyncio.Task[int]) -> None:
+        """End the streams, and store the last state.
+
+        Where another replica takes over, the state is stored first, so that it need not wait for slow clients: what a
+        client acknowledges later only shortens what the other one waits for.
+        """
+        replica, clients = self._environment.replica, {"clients": self._config.server.metrics.connected}
+        if replica is None:
+            LOG.info("draining", extra=clients)
+            await self._config.server.stop(GRACE_SECONDS)
+            await self._reconciler.save()
+            return
+        await self._reconciler.save()
+        environment.cancel()
+        await asyncio.wait({environment})  # it writes to the cluster, which the next replica will do
+        await replica.resign()
+        LOG.info("draining", extra=clients)
+        await self._config.server.stop(GRACE_SECONDS)
 
     async def _refresh_certificates(self) -> None:
         """Load replaced certificates even while no client connects, so that errors in them show early."""
@@ -268,7 +285,7 @@ class _Server:
     def _server_row(self) -> ServerRow:
         reconciler = self._reconciler
         state = self._config.state
-        role, holder = self._environment.replica or (status.ACTIVE, "")
+        replica = self._environment.replica
         return status.server_row(
             phase=self._phase,
             app="" if state is None else state.program.app,
@@ -278,8 +295,8 @@ class _Server:
             why=reconciler.problems.summary or self._config.rollout.text or ("" if self._config.ready else NOT_YET),
             rollout=self._config.rollout.text,
             unlisted=reconciler.problems.unlisted.names,
-            role=role,
-            holder=holder,
+            role=status.ACTIVE if replica is None else replica.role,
+            holder="" if replica is None else replica.holder,
             in_network=status.in_network(placed.placement for placed in self._config.rollout.published),
         )
 
@@ -296,7 +313,7 @@ class _Server:
 async def _ended(environment: asyncio.Task[int]) -> int:
     """End the environment, and return the exit code of the server: that of the environment if it has ended the server,
     `Exit.DONE` after a signal. This comes after the last store."""
-    if environment.done():
+    if environment.done() and not environment.cancelled():
         return environment.result()
     environment.cancel()
     await asyncio.gather(environment, return_exceptions=True)

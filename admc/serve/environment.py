@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from prometheus_client.metrics_core import Metric
 
@@ -221,6 +221,9 @@ class Replica(NamedTuple):
     """`active`, `standby` or `unsure`."""
     holder: str
     """The replica that is active, as far as this one knows."""
+    resign: Callable[[], Awaitable[None]]
+    """Lets another replica become the active one. The server calls it when it has stored its last state, and publishes
+    nothing more."""
 
 
 class Environment(Protocol):

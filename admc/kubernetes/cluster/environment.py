@@ -122,7 +122,7 @@ class ClusterEnvironment:
 
     @property
     def replica(self) -> Replica:
-        return Replica(self._standby.role, self._standby.holder)
+        return Replica(self._standby.role, self._standby.holder, self._standby.resign)
 
     def metrics(self) -> Iterable[Metric]:
         return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)

@@ -231,6 +231,37 @@ def test_a_released_lease_is_taken_at_the_next_look() -> None:
     _run(main())
 
 
+@pytest.mark.parametrize("after", [0.0, 0.7, 1.4, 2.9])
+def test_a_lease_that_is_given_up_in_the_middle_of_a_renewal_is_not_held_again(after: float) -> None:
+    """Each request takes 0.6 s on its way there, and 0.6 s on its way back."""
+
+    async def main() -> None:
+        cluster = _Cluster()
+
+        class Slow(_Api):
+            async def _travel(self) -> None:
+                await asyncio.sleep(0.6)
+
+        first = LeaseHolder(Slow(cluster, _chance(1)), PATH, "a", DURATION, clock=_now)
+        second = LeaseHolder(_Api(cluster, _chance(2)), PATH, "b", DURATION, clock=_now)
+        running = asyncio.create_task(first.run())
+        await first.until_held()
+        waiting = asyncio.create_task(second.run())
+        await asyncio.sleep(after)
+        release = asyncio.create_task(first.release())
+        given_up = _now()
+        while not second.held:
+            await asyncio.sleep(0.05)
+            assert not first.held
+        assert _now() - given_up < 5
+        await asyncio.gather(running, release)
+        assert cluster.document is not None
+        assert cluster.document["spec"]["holderIdentity"] == "b"
+        waiting.cancel()
+
+    _run(main())
+
+
 def test_one_that_held_it_returns_when_another_holds_it() -> None:
     async def main() -> None:
         cluster, chance = _Cluster(), _chance(1)

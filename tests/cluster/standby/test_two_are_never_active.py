@@ -121,8 +121,11 @@ class Replica:
             except (ApiError, NotHolderError):
                 continue
             step += 1
-            if self._own.random() < 0.01:
-                return 0  # SIGTERM
+            if self._own.random() < 0.01:  # SIGTERM
+                await standby.resign()
+                assert not standby.may_act()
+                await asyncio.sleep(self._own.uniform(0, 10))  # its streams end
+                return 0
 
     async def _claimed(self, secret: StateSecret) -> int:
         while True:

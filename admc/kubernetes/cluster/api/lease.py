@@ -151,10 +151,13 @@ class LeaseHolder:
         self._answered_since: float | None = None
         """Since when every attempt has succeeded; None if the last one has failed."""
         self._turn = asyncio.Condition()
+        self._attempting = asyncio.Lock()
         self.was_held = False
         """Whether this process has held the Lease at any time."""
         self.is_over = False
         """This process has held the Lease, and another one has held it since, or may have."""
+        self.is_given_up = False
+        """This process has given the Lease up, or has tried to, and does not take it again."""
         self.problem = ""
         """Why the last attempt could not read or renew the Lease; empty if it could."""
 
@@ -170,6 +173,8 @@ class LeaseHolder:
     @property
     def left(self) -> float:
         """For how many seconds this process still holds the Lease without a renewal; 0 if it does not hold it."""
+        if self.is_given_up:
+            return 0.0
         return max(0.0, self._renewed_at + self._duration * DEADLINE - self._clock())
 
     @property
@@ -186,34 +191,40 @@ class LeaseHolder:
             await asyncio.sleep(left)
 
     async def run(self) -> None:
-        """Take the Lease when it is free, and renew it. Returns once `is_over`."""
+        """Take the Lease when it is free, and renew it. Returns once `is_over` or `is_given_up`."""
         pause = self._duration * ATTEMPT
         while True:
             began = self._clock()
             try:
-                async with asyncio.timeout(pause):
-                    await self._attempt()
+                async with asyncio.timeout(pause), self._attempting:
+                    if not self.is_given_up:
+                        await self._attempt()
                 self._report("")
             except (ApiError, TimeoutError) as error:
                 self._answered_since = None
                 self._report(str(error) or "the API server did not answer in time")
-            if self.is_over:
+            if self.is_over or self.is_given_up:
                 return
             next_ = pause if self.holder == self._identity else self._duration * LOOK
             await asyncio.sleep(max(pause / 4, began + next_ - self._clock()))
 
     async def release(self) -> None:
-        """Give the Lease up, so that another replica need not wait. If that fails, the Lease expires. The caller has to
-        end `run` and serving before."""
-        self._renewed_at = -math.inf
-        if self._seen is None or self.holder != self._identity:
+        """Give the Lease up, so that another replica need not wait. If that fails, the Lease expires. From the call on,
+        this process does not hold it: the caller stores and publishes nothing more."""
+        if self.is_given_up or not self.was_held:
             return
-        spec = _spec(self._seen.document) | {"holderIdentity": ""}
+        self.is_given_up = True
         try:
-            async with asyncio.timeout(self._duration * ATTEMPT):
-                await self._api.replace(self._path, {**self._seen.document, "spec": spec})
+            # A renewal that is under way ends first: it would change the version that is replaced here.
+            async with asyncio.timeout(self._duration * ATTEMPT), self._attempting:
+                if not self._is_current:
+                    await self._read()
+                if self._seen is not None and self.holder == self._identity:
+                    spec = _spec(self._seen.document) | {"holderIdentity": ""}
+                    await self._api.replace(self._path, {**self._seen.document, "spec": spec})
         except (ApiError, TimeoutError) as error:
-            LOG.info("the Lease `%s` is not released, it expires: %s", self._name, error)
+            why = str(error) or "the API server did not answer in time"
+            LOG.info("the Lease `%s` is not released, it expires: %s", self._name, why)
 
     async def _attempt(self) -> None:
         """Make one request for a renewal, and one more before it if the Lease may have changed since the last write."""

@@ -3,6 +3,7 @@
     STANDBY --the Lease is free--> ACTIVE <--renewed-- UNSURE      the deadline of the last renewal is over: nothing new
                                      |  --deadline--> |
                                      +---- another holds it, or has written the kept state ----> it exits
+                                     +---- SIGTERM: its last state is stored, the Lease given up, its streams end
 
 An unsure replica answers with its present state, and ends its streams now and then: proxies that reconnect through the
 Service then reach the active replica. It is active again if it renews the Lease, and no other replica can have held the
@@ -85,6 +86,12 @@ class Standby:
         self._why = self._why or why
         self._loop.call_soon_threadsafe(self._superseded.set)
 
+    async def resign(self) -> None:
+        """Give the Lease up while serving ends: this replica has stored its last state, and publishes nothing more. Its
+        streams may last a little longer."""
+        await self._lease.release()
+        LOG.info("lease_given_up")
+
     async def run(self, serve_active: Callable[[], Coroutine[Any, Any, int]]) -> int:
         """Stand by, serve once this replica holds the Lease, and return the exit code of serving. Raises `CommandError`
         if another replica has taken over; the caller then has to end the process."""
@@ -129,6 +136,8 @@ class Standby:
         beside = [asyncio.create_task(start()) for start in (self._keep_address, self._watch)]
         try:
             await _first({serving, leasing, superseded, *beside}, awaited=serving, ends={leasing, superseded})
+            if self._lease.is_given_up:
+                await asyncio.wait({serving})  # another replica may be active by now
             if serving.done():
                 return serving.result()
             raise self._lost()
@@ -140,6 +149,8 @@ class Standby:
     async def _watch(self) -> None:
         while True:
             await self._lease.until_lapsed()
+            if self._lease.is_given_up:
+                return
             LOG.warning("lease_lapsed", extra={"why": self._lease.problem or "the process was stopped"})
             while not self._lease.held:
                 try:
