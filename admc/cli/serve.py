@@ -120,7 +120,12 @@ def serve(
         ),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="The server's certificate.")
+        Path | None,
+        typer.Option(
+            "--tls-cert",
+            metavar="FILE",
+            help="The server's certificate; with --cluster, the server makes it itself unless given.",
+        ),
     ] = None,
     tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its private key.")] = None,
     image: Annotated[
@@ -244,6 +249,7 @@ def serve(
     )
     check_cluster(
         in_cluster,
+        (tls_cert, tls_key),
         {
             "a program": program,
             "`--endpoints`": endpoints,
@@ -260,7 +266,7 @@ def serve(
         _check_access(access, xds_address)
     from admc.serve.auth import handshakes
 
-    with handshakes.grpc_tracing(tls=access.tls_cert is not None):
+    with handshakes.grpc_tracing(tls=access.tls_cert is not None or cluster is not None):
         from admc.serve.app import ListenOptions
         from admc.serve.app import serve as serve_
         from admc.serve.auth import identity

@@ -20,7 +20,6 @@ LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 REPOSITORY: Final = re.compile(r"(?:[A-Za-z0-9.\[\]:-]{1,253}/)?[a-z0-9._-]{1,255}(?:/[a-z0-9._-]{1,255}){0,20}")
 """A repository of images, without tag and digest."""
 ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-MAX_AUTHORITY: Final = 1_000_000
 
 
 class ClusterOptions(NamedTuple):
@@ -35,10 +34,11 @@ class ClusterOptions(NamedTuple):
     also_envoy_images: tuple[str, ...]
 
 
-def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
+def check(options: ClusterOptions, certificate: tuple[Path | None, Path | None], others: Mapping[str, object]) -> None:
     """Check the options. Raises `CommandError`.
 
-    `others` has the values of options and arguments that apply to files, and not to a cluster.
+    `certificate` has the files of the server's certificate and its key. `others` has the values of options and
+    arguments that apply to files, and not to a cluster.
     """
     given = [name for name, value in others.items() if value]
     if options.name is None:
@@ -73,6 +73,7 @@ def check(options: ClusterOptions, others: Mapping[str, object]) -> None:
         )
     _check_repositories("--also-image", options.also_images)
     _check_repositories("--also-envoy-image", options.also_envoy_images)
+    _check_certificate(certificate, options.authority)
 
 
 def _check_repositories(option: str, given: Iterable[str]) -> None:
@@ -86,29 +87,31 @@ def _check_repositories(option: str, given: Iterable[str]) -> None:
             )
 
 
+def _check_certificate(certificate: tuple[Path | None, Path | None], authority: Path | None) -> None:
+    tls = {"--tls-cert": certificate[0], "--tls-key": certificate[1], "--tls-ca": authority}
+    missing = [name for name, path in tls.items() if path is None]
+    if missing and len(missing) < len(tls):
+        raise wrong_usage(
+            "ADM850",
+            f"`admc serve --cluster` needs all of {', '.join(f'`{name}`' for name in tls)}, or none of them",
+            cause="proxies trust the authority of `--tls-ca`, which the server puts into their namespaces",
+            hint=f"give `{missing[0]}` too; without these options the server makes its certificate and the authority "
+            "itself",
+        )
+
+
 def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: float | None) -> int:
     """Run the server. Raises `CommandError`."""
     from admc.kubernetes.cluster.app import Installation, own_address, serve
     from admc.kubernetes.inject.names import ENVOY_IMAGE, IMAGE
 
-    if listening.tls is None or options.authority is None:
-        raise wrong_usage(
-            "ADM850",
-            "`admc serve --cluster` needs `--tls-cert`, `--tls-key` and `--tls-ca`",
-            cause="proxies send their tokens over TLS, and trust the authority of `--tls-ca`, which the server puts "
-            "into their namespaces",
-            hint="`--tls-ca FILE` has the certificate of the authority that issued `--tls-cert`",
-        )
-    authority = read_bounded(options.authority, MAX_AUTHORITY, "the authority", regular=True)
-    try:
-        text = authority.decode("ascii")
-    except UnicodeDecodeError:
-        raise wrong_usage("ADM850", f"`{options.authority}` is no certificate in PEM") from None
     namespace = options.namespace or _own_namespace()
     name = options.name or ""
     at = options.reached_at or (f"admc-{name}.{namespace}.svc", listening.xds[1])
     images = options.image or IMAGE, options.envoy_image or ENVOY_IMAGE, options.also_images, options.also_envoy_images
-    installation = Installation(name, namespace, at, text, *images, own_address(), options.kubeconfig, effort)
+    installation = Installation(
+        name, namespace, at, options.authority, *images, own_address(), options.kubeconfig, effort
+    )
     return serve(installation, listening)
 
 

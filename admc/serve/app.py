@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from admc import __version__
 from admc.base.exits import Exit
 from admc.serve.auth import handshakes
-from admc.serve.auth.tls import Certificates, TlsFiles
+from admc.serve.auth.tls import CertificateFiles, Certificates
 from admc.serve.observe import events as log
 from admc.serve.observe import http as ops
 from admc.serve.observe import status
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from admc.serve.auth.handshakes import HandshakeMonitor
+    from admc.serve.auth.tls import Material, TlsFiles
     from admc.serve.environment import Environment
     from admc.serve.observe.events import LogFormat
     from admc.serve.observe.http import HttpServer
@@ -57,7 +58,7 @@ CERTIFICATE_SECONDS: Final = 5.0
 
 
 class ListenOptions(NamedTuple):
-    """The addresses on which a server listens, its certificate and its log."""
+    """The addresses on which a server listens, the files of its certificate, and its log."""
 
     xds: tuple[str, int]
     ops: tuple[str, int]
@@ -73,7 +74,8 @@ def serve(environment: Environment, listening: ListenOptions) -> int:
     server cannot start, or cannot continue a stored rollout."""
 
     async def served() -> int:
-        return await serve_within(environment, listening)
+        certificate = None if listening.tls is None else CertificateFiles(listening.tls)
+        return await serve_within(environment, listening, certificate)
 
     return run(served)
 
@@ -89,16 +91,17 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 async def serve_within(
     environment: Environment,
     listening: ListenOptions,
+    certificate: Callable[[], Material] | None,
     *,
     http: HttpServer | None = None,
     warm: WarmStart | None = None,
 ) -> int:
-    """The same as `serve`, on the running event loop, which `run` has made. `http` is the HTTP server of a replica that
-    stood by, and goes on; without it the server listens at `--ops` itself. `warm` has the parts that were built
-    ahead."""
-    with nullcontext() if listening.tls is None else handshakes.monitored() as monitor:
+    """The same as `serve`, on the running event loop, which `run` has made. `certificate` returns that of the server;
+    without it connections are plain text. `http` is the HTTP server of a replica that stood by, and goes on; without it
+    the server listens at `--ops` itself. `warm` has the parts that were built ahead."""
+    with nullcontext() if certificate is None else handshakes.monitored() as monitor:
         log.to_standard_error(listening.log)
-        return await _Server(environment, listening, monitor, warm).run(http)
+        return await _Server(environment, listening, certificate, monitor, warm).run(http)
 
 
 class _Server:
@@ -106,13 +109,14 @@ class _Server:
         self,
         environment: Environment,
         listening: ListenOptions,
+        certificate: Callable[[], Material] | None,
         monitor: HandshakeMonitor | None,
         warm: WarmStart | None,
     ) -> None:
         self._handshakes = monitor
         self._environment = environment
         self._listening = listening
-        self._certificates = None if listening.tls is None else Certificates(listening.tls)
+        self._certificates = None if certificate is None else Certificates(certificate)
         self._started = time.time()
         self._stopping: signal.Signals | None = None
         self._stop = asyncio.Event()

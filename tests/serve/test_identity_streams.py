@@ -14,7 +14,7 @@ from envoy.service.status.v3 import csds_pb2, csds_pb2_grpc
 
 import dsl
 from admc.serve.auth.identity import Identities, Proof, Settings, load
-from admc.serve.auth.tls import Certificates
+from admc.serve.auth.tls import CertificateFiles, Certificates
 from tests.serve.pki import Pair
 from tests.serve.test_identity import PROGRAM, RSA, jwk, signed, written
 from tests.serve.test_tls import CLIENTS, SERVER, files
@@ -71,7 +71,7 @@ async def serving(
         store.publish(service, world(f"clusters of-{service}=1-"))
     door = Door(load(settings, dsl.load_text(PROGRAM)))
     server = XdsServer(store, door.identify, limits)
-    certificates = Certificates(files(folder, mutual=settings.proof is Proof.CERTIFICATE))
+    certificates = Certificates(CertificateFiles(files(folder, mutual=settings.proof is Proof.CERTIFICATE)))
     services = [lambda it: csds.add(it, server, door.may_administer)]
     port = await server.start("127.0.0.1:0", certificates.credentials, services)
     try:

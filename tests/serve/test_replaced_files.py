@@ -11,7 +11,7 @@ import pytest
 
 from admc.base.exits import CommandError
 from admc.serve.auth.identity import Proof, Settings, load
-from admc.serve.auth.tls import Certificates
+from admc.serve.auth.tls import CertificateFiles, Certificates
 from dsl import load_text
 from tests.serve.server_process import served
 from tests.serve.test_identity import PROGRAM as KNOWN
@@ -102,7 +102,7 @@ def test_a_replaced_file_is_reported_and_the_last_good_state_stays(name: str, tm
 
 
 def test_a_certificate_that_comes_before_its_key_is_used_when_the_key_is_there(tmp_path: Path) -> None:
-    certificates = Certificates(files(tmp_path))
+    certificates = Certificates(CertificateFiles(files(tmp_path)))
     first, newer = certificates.counts.expires, own(seconds=7200.0)
     (tmp_path / "server.crt").write_bytes(newer.certificate)
     certificates.refresh()
@@ -118,7 +118,7 @@ def test_a_certificate_that_comes_before_its_key_is_used_when_the_key_is_there(t
 @pytest.mark.parametrize("name", ["server.crt", "server.key", "clients.crt"])
 @pytest.mark.parametrize("what", ["a folder", "a named pipe", "a huge file", "a link to itself", "a link to a device"])
 def test_a_special_file_as_certificate_blocks_no_handshake(what: str, name: str, tmp_path: Path) -> None:
-    certificates = Certificates(files(tmp_path))
+    certificates = Certificates(CertificateFiles(files(tmp_path)))
     path = tmp_path / name
     content = path.read_bytes()
     path.unlink()

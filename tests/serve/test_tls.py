@@ -14,7 +14,7 @@ import pytest
 from cryptography import x509
 
 from admc.base.exits import CommandError
-from admc.serve.auth.tls import Certificates, TlsFiles
+from admc.serve.auth.tls import CertificateFiles, Certificates, TlsFiles
 from tests.serve.pki import Authority, Pair
 from tests.xds_server.transcript import world
 from xds_server.resources.cache import SnapshotCache
@@ -82,7 +82,7 @@ async def connects(port: int, client: Pair | None) -> bool:
 
 
 async def test_only_clients_with_a_certificate_of_the_authority_get_in(tmp_path: Path) -> None:
-    async with serving(Certificates(files(tmp_path))) as port:
+    async with serving(Certificates(CertificateFiles(files(tmp_path)))) as port:
         assert await connects(port, CLIENTS.issue("spiffe://cluster.local/ns/a/sa/b"))
         assert not await connects(port, None)
         assert not await connects(port, Authority("others").issue("spiffe://cluster.local/ns/a/sa/b"))
@@ -90,13 +90,13 @@ async def test_only_clients_with_a_certificate_of_the_authority_get_in(tmp_path:
 
 
 async def test_without_an_authority_clients_need_no_certificate(tmp_path: Path) -> None:
-    async with serving(Certificates(files(tmp_path, mutual=False))) as port:
+    async with serving(Certificates(CertificateFiles(files(tmp_path, mutual=False)))) as port:
         assert await connects(port, None)
 
 
 async def test_a_new_certificate_counts_from_the_next_connection_on(tmp_path: Path) -> None:
     first, second = own(), own()
-    certificates = Certificates(files(tmp_path, mutual=False, pair=first))
+    certificates = Certificates(CertificateFiles(files(tmp_path, mutual=False, pair=first)))
     async with serving(certificates) as port:
         assert await asyncio.to_thread(shown, port) == serial(first)
         second.write(tmp_path, "server")
@@ -105,7 +105,7 @@ async def test_a_new_certificate_counts_from_the_next_connection_on(tmp_path: Pa
 
 
 async def test_a_new_authority_of_clients_counts_too(tmp_path: Path) -> None:
-    certificates = Certificates(files(tmp_path))
+    certificates = Certificates(CertificateFiles(files(tmp_path)))
     later = Authority("later")
     async with serving(certificates) as port:
         client = later.issue("spiffe://cluster.local/ns/a/sa/b")
@@ -120,7 +120,7 @@ async def test_a_broken_certificate_changes_nothing_but_the_log_and_a_count(
 ) -> None:
     first, second = own(), own()
     named = files(tmp_path, mutual=False, pair=first)
-    certificates = Certificates(named)
+    certificates = Certificates(CertificateFiles(named))
     async with serving(certificates) as port:
         named.certificate.write_bytes(second.certificate)  # half of a change: the key does not fit yet
         for _ in range(3):
@@ -162,7 +162,7 @@ def test_files_that_cannot_be_used_are_refused_at_the_start(
     else:
         path.write_bytes(content)
     with pytest.raises(CommandError) as caught:
-        Certificates(named)
+        CertificateFiles(named)
     (found,) = caught.value.diagnostics
     assert found.code == ("ADM802" if content is None else "ADM822")
     assert why in (found.cause or "")
@@ -171,5 +171,5 @@ def test_files_that_cannot_be_used_are_refused_at_the_start(
 
 def test_a_certificate_that_has_ended_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as caught:
-        Certificates(files(tmp_path, pair=own(seconds=-60)))
+        CertificateFiles(files(tmp_path, pair=own(seconds=-60)))
     assert "it expired at" in (caught.value.diagnostics[0].cause or "")

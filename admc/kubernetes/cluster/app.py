@@ -20,6 +20,8 @@ from admc.compile.facts import FACTS
 from admc.kubernetes.cluster.address_source import ClusterAddresses
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.lease import LeaseHolder
+from admc.kubernetes.cluster.authority.given import GivenAuthority
+from admc.kubernetes.cluster.authority.keeper import AuthorityKeeper
 from admc.kubernetes.cluster.core.facts import FactState
 from admc.kubernetes.cluster.decode import PodDecoder
 from admc.kubernetes.cluster.environment import ClusterEnvironment, jwks
@@ -64,8 +66,8 @@ class Installation(NamedTuple):
     namespace: str
     reached_at: tuple[str, int]
     """Host and port at which pods reach the xDS server."""
-    authority: str
-    """Certificates in PEM by which pods trust the server."""
+    authority: Path | None
+    """The certificates by which pods trust the server's certificate, if that is given; None: the server makes both."""
     image: str
     envoy_image: str
     also_images: tuple[str, ...]
@@ -123,8 +125,16 @@ class _Replica:
         self._warm = WarmStart()
         self._beside: set[asyncio.Task[None]] = set()
         """Tasks that run beside the server. An error in one of them ends the process."""
-        self._config = ProxyConfig(self._cluster, installation.reached_at, installation.authority, ipv6=_has_ipv6())
-        self._standing_by = StandingBy(self._cluster, self._standby, self._state_follower)
+        self._authority: AuthorityKeeper | GivenAuthority
+        if listening.tls is not None and installation.authority is not None:
+            self._authority = GivenAuthority(listening.tls, installation.authority)
+        else:
+            services = f"admc-{name}.{namespace}.svc", f"admc-{name}-webhook.{namespace}.svc"
+            self._authority = AuthorityKeeper(api, name, namespace, (host, *services), self._may_act)
+        self._config = ProxyConfig(
+            self._cluster, installation.reached_at, lambda: self._authority.bundle, ipv6=_has_ipv6()
+        )
+        self._standing_by = StandingBy(self._cluster, self._standby, self._state_follower, self._authority)
         self._reach = Reach(name, reached)
         self._replica = replica
         self._environment: ClusterEnvironment | None = None
@@ -145,7 +155,8 @@ class _Replica:
             await http.stop()
 
     async def _run(self, http: HttpServer) -> int:
-        for work in (self._cluster.run(), self._keys.follow(), self._programs.run()):
+        authority = self._authority.run(lambda bundle: self._config.everywhere == bundle)
+        for work in (self._cluster.run(), self._keys.follow(), self._programs.run(), authority):
             self._beside.add(asyncio.create_task(work))
         serving = asyncio.create_task(self._standby.run(lambda: self._serve(http)))
         stopped = asyncio.Event()
@@ -172,6 +183,7 @@ class _Replica:
 
     async def _serve(self, http: HttpServer) -> int:
         """Serve as the active replica."""
+        await self._authority.until_usable()
         restoring = asyncio.create_task(self._restore(await self._state_follower.newest()))
         self._environment = ClusterEnvironment(
             self._cluster,
@@ -182,9 +194,11 @@ class _Replica:
             self._config,
             self._reach,
             self._replica,
+            self._authority,
         )
         self._beside |= {restoring, asyncio.create_task(self._stored.run())}
-        return await serve_within(self._environment, self._listening, http=http, warm=self._warm)
+        source = self._authority.material
+        return await serve_within(self._environment, self._listening, source, http=http, warm=self._warm)
 
     async def _prepare(self, state: StoredState | None) -> None:
         """Build the state that this replica would need if it became active now. Raises `CommandError` and

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from admc.kubernetes.cluster.authority.given import GivenAuthority
+    from admc.kubernetes.cluster.authority.keeper import AuthorityKeeper
     from admc.kubernetes.cluster.core.selection import Selection
     from admc.kubernetes.cluster.follow import Cluster
     from admc.kubernetes.cluster.identity.keys import ClusterKeys
@@ -72,10 +74,11 @@ class ClusterEnvironment:
         config: ProxyConfig,
         reach: Reach,
         replica: str,
+        authority: AuthorityKeeper | GivenAuthority,
     ) -> None:
         """`reach` says how pods reach the server; the Program adds the names of the Services."""
         self._cluster, self.programs, self._standby = cluster, programs, standby
-        self._keys, self._config, self._replica = keys, config, replica
+        self._keys, self._config, self._replica, self._authority = keys, config, replica, authority
         self.addresses = ClusterAddresses(programs)
         self.identities = PodIdentities(keys, cluster, programs)
         self.storage = storage
@@ -95,8 +98,8 @@ class ClusterEnvironment:
 
     @property
     def source(self) -> str:
-        problem = f"; {self._cluster.problem}" if self._cluster.problem else ""
-        return f"installation `{self._cluster.controller}`: {self._program_text}{problem}"
+        about = f"installation `{self._cluster.controller}`: {self._program_text}"
+        return "; ".join(filter(None, (about, self._cluster.problem, self._authority.problem)))
 
     @property
     def _program_text(self) -> str:

@@ -27,19 +27,23 @@ LOG: Final = logging.getLogger("admc.cluster")
 AGAIN_SECONDS: Final = 60.0
 """The time after which all ConfigMaps are applied again, in case one was altered."""
 LOOK_SECONDS: Final = 2.0
-"""The time between two checks whether another `Program` owns them, or this replica may write by now."""
+"""The time between two checks whether another `Program` owns them, the authority is another one, or this replica may
+write by now."""
 AUTHORITY: Final = "ca.crt"
 
 
 class ProxyConfig:
     """Keeps the ConfigMaps. The `Program` owns them, so the cluster removes them with it."""
 
-    def __init__(self, cluster: Cluster, at: tuple[str, int], authority: str, *, ipv6: bool) -> None:
-        """`at` is the host and port at which pods reach the server; `authority` has certificates in PEM."""
+    def __init__(self, cluster: Cluster, at: tuple[str, int], authority: Callable[[], str], *, ipv6: bool) -> None:
+        """`at` is the host and port at which pods reach the server; `authority` returns certificates in PEM, which may
+        change at any time."""
         files = pod_bootstrap(server(*at), ipv6=ipv6)
-        self._data = {AUTHORITY: authority, **{name: content.decode() for name, content in files.items()}}
-        self._cluster = cluster
+        self._files = {name: content.decode() for name, content in files.items()}
+        self._cluster, self._authority = cluster, authority
         self._applied = Applied(cluster.api)
+        self.everywhere = ""
+        """The authority that every ConfigMap has; empty if they are not known to have one."""
 
     async def run(self, owner: Callable[[], Owner | None], may_write: Callable[[], bool]) -> None:
         """Write the ConfigMaps whenever they may differ, until cancelled."""
@@ -65,23 +69,25 @@ class ProxyConfig:
 
     async def write(self, owner: Owner) -> None:
         """Write all ConfigMaps. A namespace that refuses one does not stop the others. Raises the first `ApiError`."""
+        authority, self.everywhere = self._authority(), ""
         refused: list[ApiError] = []
         for namespace in self._cluster.taking_part:
             path = f"/api/v1/namespaces/{namespace}/configmaps/{self.name}"
             try:
-                await self._applied.apply(path, self._object(namespace, owner))
+                await self._applied.apply(path, self._object(namespace, owner, authority))
             except ApiError as error:
                 if not is_refusal(error):
                     raise
                 refused.append(error)
         if refused:
             raise refused[0]
+        self.everywhere = authority
 
     @property
     def name(self) -> str:
         return f"admc-{self._cluster.controller}"
 
-    def _object(self, namespace: str, owner: Owner) -> dict[str, Any]:
+    def _object(self, namespace: str, owner: Owner, authority: str) -> dict[str, Any]:
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -91,5 +97,5 @@ class ProxyConfig:
                 "labels": {CONTROLLER: self._cluster.controller},
                 "ownerReferences": [owner.reference],
             },
-            "data": self._data,
+            "data": {AUTHORITY: authority, **self._files},
         }

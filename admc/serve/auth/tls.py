@@ -1,14 +1,16 @@
-"""The server's certificate and the clients' CA, from files that may be replaced while the server runs.
+"""The server's certificate and the clients' CA, which may be replaced while the server runs.
 
-The server checks the files at each new connection, which already uses a changed certificate. If a file cannot be used,
-the server logs and counts this once, and the last good certificate stays in use.
+    files --CertificateFiles--> Material --Certificates--> gRPC
+
+The server looks for another certificate at each new connection, which already uses it; open connections go on. If a
+file cannot be used, the server logs and counts this once, and the last good certificate stays in use.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,6 +25,7 @@ from admc.base.terminal import visible
 from admc.serve.file_watch import look
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
@@ -41,11 +44,16 @@ class TlsFiles(NamedTuple):
     client_ca: Path | None = None
 
 
-class _Material(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a server shows and accepts, in PEM."""
+
     certificate: bytes
-    key: bytes
+    key: bytes = field(repr=False)
     client_ca: bytes | None
+    """Without it clients need no certificate."""
     expires: float
+    """When the certificate expires, in seconds since 1970."""
 
 
 @dataclass(slots=True)
@@ -58,32 +66,44 @@ class TlsCounts:
     """When the current certificate expires."""
 
 
-class Certificates:
-    """The server's certificate, reloaded when its files change. `credentials` are for a gRPC server."""
+class CertificateFiles:
+    """The source of `Certificates` that reads files."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Read the files. Raises `CommandError` if they cannot be used."""
+        self._files, self._seen = files, _looks(files)
+        self._material = _load(files)
+
+    def __call__(self) -> Material:
+        """Return what the files have. Raises `CommandError` once for each change that cannot be used."""
+        seen = _looks(self._files)
+        if seen != self._seen:
+            self._seen = seen
+            self._material = _load(self._files)
+        return self._material
+
+
+class Certificates:
+    """The server's certificate, replaced when its source has another one. `credentials` are for a gRPC server."""
+
+    def __init__(self, source: Callable[[], Material]) -> None:
+        """`source` is called in any thread. It raises `CommandError` if the present certificate cannot be used."""
         self.counts = TlsCounts()
-        self._files = files
+        self._source = source
         self._lock = threading.Lock()  # gRPC calls from its own threads
-        self._seen = _looks(files)
-        self._material = self._given = _load(files)
+        self._material = self._given = source()
         self.counts.expires = self._material.expires
         self.credentials: Any = grpc.dynamic_ssl_server_credentials(
             _configuration(self._material),
             self._changed_configuration,
-            require_client_authentication=files.client_ca is not None,
+            require_client_authentication=self._material.client_ca is not None,
         )
 
     def refresh(self) -> None:
-        """Load the files again if they have changed. Needs no connection."""
+        """Use another certificate if there is one. Needs no connection."""
         with self._lock:
-            seen = _looks(self._files)
-            if seen == self._seen:
-                return
-            self._seen = seen
             try:
-                material = _load(self._files)
+                material = self._source()
             except CommandError as error:
                 self.counts.reload_errors += 1
                 problem = "; ".join(
@@ -108,7 +128,7 @@ class Certificates:
             return _configuration(self._given)
 
 
-def _configuration(material: _Material) -> Any:
+def _configuration(material: Material) -> Any:
     return grpc.ssl_server_certificate_configuration(
         [(material.key, material.certificate)], root_certificates=material.client_ca
     )
@@ -118,7 +138,7 @@ def _looks(files: TlsFiles) -> tuple[FileStat | None, ...]:
     return tuple(look(path) for path in files if path is not None)
 
 
-def _load(files: TlsFiles) -> _Material:
+def _load(files: TlsFiles) -> Material:
     """Read the files, and check that they belong together. Raises `CommandError`."""
     certificate = _read(files.certificate, "the certificate")
     key = _read(files.key, "the key")
@@ -135,7 +155,7 @@ def _load(files: TlsFiles) -> _Material:
         raise _wrong(files.certificate, f"it expired at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
     if files.client_ca is not None and client_ca is not None:
         _parsed(files.client_ca, client_ca)
-    return _Material(certificate, key, client_ca, own.not_valid_after_utc.timestamp())
+    return Material(certificate, key, client_ca, own.not_valid_after_utc.timestamp())
 
 
 def _read(path: Path, what: str) -> bytes:

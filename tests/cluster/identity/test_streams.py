@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from admc.serve.auth.tls import Certificates
+from admc.serve.auth.tls import CertificateFiles, Certificates
 from tests.cluster.identity.cluster import RATE, Cluster, cluster, token
 from tests.cluster.objects import pod
 from tests.serve.test_identity_streams import bearing, credentials, first_names
@@ -32,7 +32,7 @@ async def serving(folder: Path, made: Cluster) -> AsyncIterator[tuple[XdsServer,
     for name in ("search", "rate"):
         store.publish(name, world(f"clusters of-{name}=1-"))
     server = XdsServer(store, made.identifier.identify)
-    port = await server.start("127.0.0.1:0", Certificates(files(folder, mutual=False)).credentials)
+    port = await server.start("127.0.0.1:0", Certificates(CertificateFiles(files(folder, mutual=False))).credentials)
     following = asyncio.create_task(recheck(server, made))
     try:
         yield server, port

@@ -59,14 +59,18 @@ class Installation:
         return Injection(self.name, self.reach, "admc:test", "envoy:test")
 
     @contextlib.contextmanager
-    def server(self, *options: str, port: int | None = None, stands_by: bool = False) -> Iterator[Served]:
+    def server(
+        self, *options: str, port: int | None = None, stands_by: bool = False, own_authority: bool = False
+    ) -> Iterator[Served]:
+        """`own_authority`: the server makes its certificate itself."""
         own = self.folder / secrets.token_hex(4)
         own.mkdir()
-        certificate, key = self.authority.issue(dns=("localhost",)).write(own, "server")
-        (own / "ca.crt").write_bytes(self.authority.certificate)
         kubeconfig = self.kubeconfig or self.api.kubeconfig
         arguments = ["--cluster", self.name, "--namespace", self.namespace, "--kubeconfig", str(kubeconfig)]
-        arguments += ["--tls-cert", str(certificate), "--tls-key", str(key), "--tls-ca", str(own / "ca.crt")]
+        if not own_authority:
+            certificate, key = self.authority.issue(dns=("localhost",)).write(own, "server")
+            (own / "ca.crt").write_bytes(self.authority.certificate)
+            arguments += ["--tls-cert", str(certificate), "--tls-key", str(key), "--tls-ca", str(own / "ca.crt")]
         arguments += ["--reached-at", self.reach, "--image", "admc:test", "--envoy-image", "envoy:test", *options]
         xds = f"127.0.0.1:{self.port if port is None else port}"
         with served(own, *arguments, xds=xds, plaintext=False, stands_by=stands_by) as it:

@@ -123,7 +123,7 @@ def test_the_roles_are_what_the_server_uses(
         generation = api.request("GET", f"/apis/admc.dev/v1alpha1/programs/{shop.name}")["metadata"]["generation"]
         return shop.status().get("observedGeneration") == generation and shop.condition("Programmed")[0] == "True"
 
-    with shop.server("--namespace", SYSTEM, "--kubeconfig", str(account(api, tmp_path))):
+    with shop.server("--namespace", SYSTEM, "--kubeconfig", str(account(api, tmp_path)), own_authority=True):
         apply_program(shop, {"files": {"policies.adm": text.replace("SIDE", "egress")}})
         shop.until(programmed)
         assert is_closed(shop)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from admc.kubernetes.cluster.authority.given import GivenAuthority
+    from admc.kubernetes.cluster.authority.keeper import AuthorityKeeper
     from admc.kubernetes.cluster.follow import Cluster
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.standby.state_follower import StateFollower
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
 
 
 class StandingBy:
-    def __init__(self, cluster: Cluster, standby: Standby, follower: StateFollower) -> None:
-        self._cluster, self._standby, self._follower = cluster, standby, follower
+    def __init__(
+        self, cluster: Cluster, standby: Standby, follower: StateFollower, authority: AuthorityKeeper | GivenAuthority
+    ) -> None:
+        self._cluster, self._standby, self._follower, self._authority = cluster, standby, follower, authority
         self._started = time.time()
 
     def view(self) -> View:
@@ -58,7 +62,7 @@ class StandingBy:
 
     @property
     def _why(self) -> str:
-        problems = (self._cluster.problem, self._follower.problem)
+        problems = (self._cluster.problem, self._follower.problem, self._authority.problem)
         unread = "" if self._cluster.complete else "the cluster has not been read yet"
         return "; ".join(filter(None, problems)) or unread
 
