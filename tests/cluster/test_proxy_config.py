@@ -30,7 +30,7 @@ class Api:
 
 def config(api: Api) -> ProxyConfig:
     cluster = SimpleNamespace(api=api, controller="main", taking_part=("a", "b", "c"))
-    return ProxyConfig(cast("Cluster", cluster), ("localhost", 18000), "CERTIFICATE", ipv6=False)
+    return ProxyConfig(cast("Cluster", cluster), ("localhost", 18000), lambda: "CERTIFICATE", ipv6=False)
 
 
 async def test_a_namespace_that_refuses_it_does_not_stop_the_others() -> None:
@@ -49,3 +49,24 @@ async def test_an_api_server_that_is_away_is_asked_once() -> None:
     with pytest.raises(ApiError, match="no route"):
         await config(api).write(OWNER)
     assert api.written == []
+
+
+async def test_another_authority_is_everywhere_once_every_namespace_has_it() -> None:
+    api, authority = Api({}), "one"
+    cluster = SimpleNamespace(api=api, controller="main", taking_part=("a", "b"))
+    made = ProxyConfig(cast("Cluster", cluster), ("localhost", 18000), lambda: authority, ipv6=False)
+    assert made.everywhere == ""
+    await made.write(OWNER)
+    assert made.everywhere == "one"
+    await made.write(OWNER)
+    assert api.written == ["a", "b"]
+    authority = "two"
+    api.refuses["a"] = ApiError(403, "Forbidden", "no")
+    with pytest.raises(ApiError):
+        await made.write(OWNER)
+    assert made.everywhere == ""
+    api.refuses.clear()
+    cluster.taking_part = ("a", "b", "c")
+    await made.write(OWNER)
+    assert api.written == ["a", "b", "b", "a", "c"]
+    assert made.everywhere == "two"

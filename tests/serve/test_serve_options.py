@@ -54,14 +54,30 @@ def test_a_repository_is_given_without_tag_and_digest(
 ) -> None:
     assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:0", option, "h:5000/x/admc", option, name]) == 1
     assert f"`{option}` needs the repository of an image, and `{name}` is not that" in capsys.readouterr().err
-    assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:0", option, "h:5000/x/admc"]) == 1
-    assert "needs `--tls-cert`" in capsys.readouterr().err
+    later = ["--tls-cert", "a.crt"]  # what is checked after it
+    assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:0", option, "h:5000/x/admc", *later]) == 1
+    assert "give `--tls-key` too" in capsys.readouterr().err
 
 
 def test_repositories_of_images_are_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = [str(tmp_path / "policies.adm"), "--plaintext", "--xds", "127.0.0.1:0"]
     assert main(["serve", *where, "--also-image", "admc"]) == 1
     assert "`--also-image` needs `--cluster`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        (["--tls-cert", "a.crt"], "--tls-key"),
+        (["--tls-cert", "a.crt", "--tls-key", "a.key"], "--tls-ca"),
+        (["--tls-ca", "ca.crt"], "--tls-cert"),
+    ],
+)
+def test_a_part_of_a_certificate_of_a_cluster_is_rejected(
+    options: list[str], missing: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:0", *options]) == 1
+    assert f"give `{missing}` too" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -144,10 +144,13 @@ def test_unlisted_names_are_shown() -> None:
 
 
 def test_a_replica_that_stands_by_names_the_active_one() -> None:
-    found = serving(client("search", "s"))
+    found = serving(client("search", "s"), client("geo", "g"))
     assert "standby" not in render(found)
     waiting = replace(found, server=replace(found.server, role="standby", holder="admc-1_ab"))
+    assert render(waiting).splitlines()[0] == f"standing by for `{found.server.source}`, state {found.server.state[:8]}"
     assert render(waiting).splitlines()[2] == "standby: `admc-1_ab` is active"
+    assert found.settled
+    assert not waiting.settled, "it says nothing of the proxies"
     alone = replace(found, server=replace(found.server, role="unsure"))
     assert render(alone).splitlines()[2] == "unsure: no replica is known to be active"
     assert from_json(to_json(waiting)) == waiting

@@ -45,8 +45,9 @@ class StandingBy:
         return View(self._status, self._row, sources, commands=commands, is_prepared=self._is_prepared)
 
     def _is_prepared(self) -> bool:
-        """Whether this replica could take over. One that is active, and does not listen yet, need not stand by."""
-        return self._cluster.complete and (self._follower.is_prepared or self._standby.role is not Role.STANDBY)
+        """Whether this replica could take over. One that is active, and does not listen yet, has nothing to prepare."""
+        is_able = self._cluster.complete and not self._authority.problem
+        return is_able and (self._follower.is_prepared or self._standby.role is not Role.STANDBY)
 
     def _row(self) -> ServerRow:
         return status.server_row(
