@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +38,34 @@ async def test_liveness_and_readiness_differ() -> None:
             bed.status = status_of(phase=phase, why=why)
             assert await bed.get("/readyz") == ready
             assert await bed.get("/healthz") == (200, "alive\n")
+
+
+async def test_a_replica_that_stands_by_is_ready_once_it_is_prepared() -> None:
+    async with running() as bed:
+        row = replace(status_of(phase=ServerPhase.STARTING).server, role="standby", holder="admc-1_ab")
+        bed.status = replace(status_of(), server=row)
+        says = "this replica stands by; `admc-1_ab` is active\n"
+        assert await bed.get("/readyz") == (503, says)
+        bed.is_prepared = True
+        assert await bed.get("/readyz") == (200, says)
+        assert await bed.get("/injection.json") == (503, says)
+        # One that drains is not, whatever it has prepared.
+        bed.status = replace(bed.status, server=replace(row, phase=ServerPhase.DRAINING))
+        assert (await bed.get("/readyz"))[0] == 503
+
+
+async def test_another_view_counts_from_the_next_request_on() -> None:
+    first, second = Bed(), Bed()
+    second.status = status_of(phase=ServerPhase.DRAINING)
+    server = await http.serve(first.view(), "127.0.0.1", 0)
+    try:
+        first.port = server.address[1]
+        assert await first.get("/readyz") == (200, "serving\n")
+        server.show(second.view())
+        assert await first.get("/readyz") == (503, "draining\n")
+        assert from_json((await first.get("/status.json"))[1].encode()) == second.status
+    finally:
+        await server.stop()
 
 
 async def test_the_status_is_the_published_document() -> None:

@@ -33,6 +33,7 @@ class Bed:
         self.counts = Counts()
         self.tls = TlsCounts(expires=5.0)
         self.port = 0
+        self.is_prepared = False
 
     def look(self) -> Gauges:
         self.made += 1
@@ -40,7 +41,7 @@ class Bed:
 
     def view(self) -> http.View:
         sources = MetricSources(self.xds, self.counts, self.look, self.tls)
-        return http.View(lambda: self.status, lambda: self.status.server, sources)
+        return http.View(lambda: self.status, lambda: self.status.server, sources, is_prepared=lambda: self.is_prepared)
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
         async with (

@@ -208,11 +208,11 @@ class LeaseHolder:
             next_ = pause if self.holder == self._identity else self._duration * LOOK
             await asyncio.sleep(max(pause / 4, began + next_ - self._clock()))
 
-    async def release(self) -> None:
-        """Give the Lease up, so that another replica need not wait. If that fails, the Lease expires. From the call on,
-        this process does not hold it: the caller stores and publishes nothing more."""
+    async def release(self) -> bool:
+        """Give the Lease up, so that another replica need not wait. From the call on, this process does not hold it:
+        the caller stores and publishes nothing more. Returns whether the Lease is free now; if not, it expires."""
         if self.is_given_up or not self.was_held:
-            return
+            return False
         self.is_given_up = True
         try:
             # A renewal that is under way ends first: it would change the version that is replaced here.
@@ -222,9 +222,11 @@ class LeaseHolder:
                 if self._seen is not None and self.holder == self._identity:
                     spec = _spec(self._seen.document) | {"holderIdentity": ""}
                     await self._api.replace(self._path, {**self._seen.document, "spec": spec})
+                    return True
         except (ApiError, TimeoutError) as error:
             why = str(error) or "the API server did not answer in time"
             LOG.info("the Lease `%s` is not released, it expires: %s", self._name, why)
+        return False
 
     async def _attempt(self) -> None:
         """Make one request for a renewal, and one more before it if the Lease may have changed since the last write."""

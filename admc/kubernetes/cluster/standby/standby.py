@@ -89,8 +89,8 @@ class Standby:
     async def resign(self) -> None:
         """Give the Lease up while serving ends: this replica has stored its last state, and publishes nothing more. Its
         streams may last a little longer."""
-        await self._lease.release()
-        LOG.info("lease_given_up")
+        if await self._lease.release():
+            LOG.info("lease_given_up")
 
     async def run(self, serve_active: Callable[[], Coroutine[Any, Any, int]]) -> int:
         """Stand by, serve once this replica holds the Lease, and return the exit code of serving. Raises `CommandError`
