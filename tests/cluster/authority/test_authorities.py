@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from admc.kubernetes.cluster.authority.authorities import AuthorityError, advanced, from_data, to_data
 from admc.kubernetes.cluster.authority.certificates import life, names_of, normal_name
 from admc.kubernetes.cluster.authority.schedule import DAY, HOUR, SERVING_SECONDS, Step
 from admc.serve.auth.tls import Certificates, Material
+from tests.serve.pki import Authority, Pair
 from tests.xds_server.client import Client
 from tests.xds_server.transcript import world
 from xds_server.resources.cache import SnapshotCache
@@ -33,6 +39,26 @@ def made(*steps: Step) -> Authorities:
 
 
 ROTATED = made(Step.MAKE_NEXT, Step.NOTE_SHOWN, Step.PROMOTE)
+OTHER = Authority("other")
+LEAF = OTHER.issue(dns=("localhost",))
+
+
+def rsa_pair() -> Pair:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "rsa")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    valid = builder.serial_number(1).not_valid_before(datetime(2026, 1, 1)).not_valid_after(datetime(2046, 1, 1))
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Pair(valid.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM), private)
+
+
+RSA = rsa_pair()
+
+
+def pair(name: str, made: Pair) -> dict[str, bytes]:
+    return {f"{name}.crt": made.certificate, f"{name}.key": made.key}
 
 
 def test_what_was_made_is_as_it_was_read() -> None:
@@ -74,9 +100,14 @@ def test_the_order_of_trusted_authorities_does_not_change_when_another_one_signs
         ({"authority.json": b'{"schema_version": 9, "next_shown": null, "former_until": null}'}, "`authority.json`: "),
         ({"signer.key": b""}, "`signer.key` is not a private key in PEM form"),
         ({"signer.key": b"secret words"}, "`signer.key` is not a private key in PEM form"),
-        ({"tls.key": to_data(ROTATED)["signer.key"]}, "`tls.key` is not the key of `tls.crt`"),
+        ({"tls.key": to_data(ROTATED)["signer.key"]}, "`tls.key` is not the EC key of `tls.crt`"),
         ({"tls.crt": b"\xff"}, "`tls.crt` is not a certificate in PEM form"),
-        ({"signer.crt": made().signer.certificate_pem}, "`signer.key` is not the key of `signer.crt`"),
+        ({"signer.crt": made().signer.certificate_pem}, "`signer.key` is not the EC key of `signer.crt`"),
+        (pair("signer", LEAF), "`signer.crt` is not the certificate of an authority"),
+        (pair("signer", RSA), "`signer.key` is not the EC key of `signer.crt`"),
+        (pair("tls", LEAF), "`tls.crt` is no certificate that `signer.crt` has signed"),
+        ({"authority.json": b'{"schema_version": 1, "next_shown": 1e999, "former_until": null}'}, "`authority.json`: "),
+        ({"authority.json": b'{"schema_version": 1, "next_shown": -1, "former_until": null}'}, "`authority.json`: "),
         ({"former.crt": b"x"}, "`former.crt` is not a certificate in PEM form"),
         ({"authority.json": b'{"schema_version": 1, "next_shown": null, "former_until": null}'}, "belong together"),
     ],
@@ -93,7 +124,7 @@ def test_data_that_cannot_be_used_is_refused_without_a_part_of_a_key(change: dic
 def test_a_serving_certificate_of_another_authority_is_refused() -> None:
     other = made()
     pair = {"tls.crt": other.serving.certificate_pem, "tls.key": other.serving.key_pem}
-    with pytest.raises(AuthorityError, match=r"`tls\.crt` was not signed by `signer\.crt`"):
+    with pytest.raises(AuthorityError, match=r"`tls\.crt` is no certificate that `signer\.crt` has signed"):
         from_data(to_data(ROTATED) | pair)
 
 

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from admc.kubernetes.cluster.authority import certificates
 from admc.kubernetes.cluster.authority.certificates import Signed, life, names_of, pem
 from admc.kubernetes.cluster.authority.schedule import DAY, Step, Times
-from dsl.documents import DocumentError, plain, read, record
+from dsl.documents import Count, DocumentError, plain, read, record
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,6 +31,18 @@ BUNDLE: Final = "ca.crt"
 """What `kubectl get secret` shows to a person who needs the authority; the server makes it from the others."""
 
 
+_UNUSABLE: Final = (
+    ValueError,
+    TypeError,
+    InvalidSignature,
+    UnsupportedAlgorithm,
+    x509.ExtensionNotFound,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What the library raises for a certificate that is wrong, or that it does not know."""
+
+
 class AuthorityError(Exception):
     """What is stored cannot be used. The message has no part of a key."""
 
@@ -40,8 +52,8 @@ class Record:
     """What certificates do not say. Times are in seconds since 1970."""
 
     schema_version: Literal[1]
-    next_shown: int | None
-    former_until: int | None
+    next_shown: Count | None
+    former_until: Count | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +133,30 @@ def from_data(data: Mapping[str, bytes]) -> Authorities:
         times = read(Record, data.get(RECORD, b""))
     except DocumentError as error:
         raise AuthorityError(f"`{RECORD}`: {error.message}") from error
-    signer, serving = _signed(data, SIGNER), _signed(data, SERVING)
-    next_ = _signed(data, NEXT) if f"{NEXT}.crt" in data else None
+    signer, serving = _authority(data, SIGNER), _signed(data, SERVING)
+    next_ = _authority(data, NEXT) if f"{NEXT}.crt" in data else None
     former = _certificate(data, FORMER) if f"{FORMER}.crt" in data else None
     if (former is None) != (times.former_until is None):
         raise AuthorityError(f"`{FORMER}.crt` and `former_until` in `{RECORD}` belong together")
     try:
         serving.certificate.verify_directly_issued_by(signer.certificate)
-    except (ValueError, TypeError, InvalidSignature):
-        raise AuthorityError(f"`{SERVING}.crt` was not signed by `{SIGNER}.crt`") from None
+        names_of(serving.certificate)
+    except _UNUSABLE:
+        raise AuthorityError(f"`{SERVING}.crt` is no certificate that `{SIGNER}.crt` has signed") from None
     return Authorities(signer, serving, next_, times.next_shown, former, times.former_until)
+
+
+def _authority(data: Mapping[str, bytes], name: str) -> Signed:
+    signed = _signed(data, name)
+    try:
+        extensions = signed.certificate.extensions
+        is_authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        extensions.get_extension_for_class(x509.SubjectKeyIdentifier)  # what it signs refers to it
+    except _UNUSABLE:
+        is_authority = False
+    if not is_authority:
+        raise AuthorityError(f"`{name}.crt` is not the certificate of an authority")
+    return signed
 
 
 def _signed(data: Mapping[str, bytes], name: str) -> Signed:
@@ -140,8 +166,12 @@ def _signed(data: Mapping[str, bytes], name: str) -> Signed:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         # The library's message may contain parts of the key, which is secret.
         raise AuthorityError(f"`{name}.key` is not a private key in PEM form") from None
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        raise AuthorityError(f"`{name}.key` is not the key of `{name}.crt`")
+    try:
+        is_own = key.public_key() == certificate.public_key()
+    except _UNUSABLE:
+        is_own = False
+    if not is_own or not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise AuthorityError(f"`{name}.key` is not the EC key of `{name}.crt`")
     return Signed(certificate, key)
 
 
