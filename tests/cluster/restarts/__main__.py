@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     began = time.monotonic()
     print(f"load {os.getloadavg()[0]:.1f}", flush=True)
-    rows: dict[str, dict[str, Row]] = {}
+    now: dict[str, Row] = {}
     with tempfile.TemporaryDirectory(prefix="admc-restarts-") as folder, cluster() as node:
         versions = {"before": given.earlier} if given.earlier is not None else {}
         for phase, root in {**versions, "now": ROOT}.items():
@@ -41,13 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             try:
                 restarts.begin()
                 restarts.without()
-                if not rows:
-                    restarts.restart("no ADM", given.others)
-                    rows["no ADM"] = {each: restarts.row("no ADM", each, enforced=False) for each in ENDINGS}
+                if phase == "now":
+                    measured(restarts, "no ADM", given.others, enforced=False)
                 mesh.serve()
                 restarts.injected()
-                restarts.restart(phase, given.restarts if root == ROOT else given.others)
-                rows[phase] = {each: restarts.row(phase, each, enforced=True) for each in ENDINGS}
+                now = measured(restarts, phase, given.restarts if phase == "now" else given.others, enforced=True)
             except BaseException:
                 if mesh.server is not None:
                     print(mesh.server.log.read_text()[-6000:], file=sys.stderr)
@@ -55,11 +53,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             finally:
                 mesh.end()
             mesh.remove()
-    print(HEAD)
-    for phase, found in rows.items():
-        print(*printed(phase, found), sep="\n")
     print(f"{time.monotonic() - began:.0f} s in all, load {os.getloadavg()[0]:.1f}")
-    return 1 if any(is_wrong(name, row) for name, row in rows["now"].items()) else 0
+    return 1 if any(is_wrong(name, row) for name, row in now.items()) else 0
+
+
+def measured(restarts: Restarts, phase: str, times: int, *, enforced: bool) -> dict[str, Row]:
+    """Restart the receivers, and print what their callers saw, also after an interrupt."""
+    try:
+        restarts.restart(phase, times)
+    finally:
+        rows = {each: restarts.row(phase, each, enforced=enforced) for each in ENDINGS}
+        print(HEAD, *printed(phase, rows), sep="\n", flush=True)
+    return rows
 
 
 def is_wrong(receiver: str, row: Row) -> bool:

@@ -22,6 +22,8 @@ SLEEP_SECONDS: Final = 4
 SLOW_SECONDS: Final = 12
 GRACE_SECONDS: Final = 25
 QUIET_SECONDS: Final = 2.0
+LONGEST_SECONDS: Final = 600.0
+"""Of a restart."""
 CALLER: Final = "web"
 FOLDERS: Final = ("tests/cluster/restarts", "tests/testbed")
 SITE_PACKAGES: Final = (
@@ -128,13 +130,14 @@ class Restarts:
     def restart(self, phase: str, times: int) -> None:
         """Replace all pods of all receivers so often, each time until the last one of them is gone."""
         began = time.monotonic()
+        self.phases[phase] = (began, began)
         for number in range(1, times + 1):
             self.mesh.restart(*ENDINGS)
             time.sleep(QUIET_SECONDS)
-            self.mesh.rolled_out(*ENDINGS)
+            self.mesh.rolled_out(*ENDINGS, seconds=LONGEST_SECONDS)
+            time.sleep(QUIET_SECONDS)
+            self.phases[phase] = (began, time.monotonic())
             print(f"{phase}: {number} of {times} restarts, {time.monotonic() - began:.0f} s", flush=True)
-        time.sleep(QUIET_SECONDS)
-        self.phases[phase] = (began, time.monotonic())
 
     def row(self, phase: str, receiver: str, *, enforced: bool) -> Row:
         began, ended = self.phases[phase]
