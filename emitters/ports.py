@@ -25,6 +25,9 @@ ADMIN_PORT: Final = 15000
 STARTUP_PORT: Final = 15021
 """In a pod: the port at which the ADM answers its startup probe, as soon as it is configured."""
 
+PROBE_PORT: Final = 15022
+"""In a pod: the port at which the ADM answers probes of ports whose connections are redirected to it."""
+
 STOP_PORT: Final = 15023
 """In a pod: the port at which the kubelet reports that the pod ends (`STOP_PATH`)."""
 
@@ -36,6 +39,7 @@ OWN_PORTS: Final = {
     EGRESS_PORT: "takes connections from the service there",
     INGRESS_PORT: "takes connections to the service there",
     STARTUP_PORT: "answers the startup probe of its pod there",
+    PROBE_PORT: "answers the probes of its pod there",
     STOP_PORT: "receives the report of the end of its pod there",
 }
 """Ports of the pod that a process beside an ADM cannot have -> the use that the ADM makes of each."""

@@ -168,9 +168,10 @@ CODES: Final[Mapping[str, Code]] = {
     "ADM725": Code(
         "a port that the ADM needs for itself",
         "An ADM listens in the pod of its service: at 15000 (its state), 15001 (connections from the service), 15006 "
-        "(connections to it) and, in a cluster, 15021 (its startup probe) and 15023 (the report of the end of its "
-        "pod). A process of that pod cannot listen there, too. What counts is the target port, where the process "
-        "listens; the port that callers dial may be any. A service that hosts no ADM may use all of them.",
+        "(connections to it) and, in a cluster, 15021 (its startup probe), 15022 (probes of its pod) and 15023 (the "
+        "report of the end of its pod). A process of that pod cannot listen there, too. What counts is the target "
+        "port, where the process listens; the port that callers dial may be any. A service that hosts no ADM may use "
+        "all of them.",
         bad="service shop { http 15001 }",
         good="service shop { http 15001 -> 8080 }",
     ),

@@ -25,7 +25,17 @@ from emitters.envoy.matching.filter_chains import by_network, by_port, take
 from emitters.envoy.messages.constraints import BrokenRulesError
 from emitters.envoy.messages.typed import Json, extension, message
 from emitters.envoy.names import target_cluster
-from emitters.envoy.resources import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, REFUSING, ROUTES, SIBLINGS, AdmResources
+from emitters.envoy.resources import (
+    CLUSTER,
+    ENDPOINTS,
+    EXTENSION,
+    LISTENER,
+    PROBES,
+    REFUSING,
+    ROUTES,
+    SIBLINGS,
+    AdmResources,
+)
 from emitters.ports import ADMIN_PORT, EGRESS_PORT, INGRESS_PORT
 
 if TYPE_CHECKING:
@@ -87,6 +97,8 @@ def resources(context: Context, hops: Sequence[Hop], *, waiting: bool = False, c
             # A server may add policies without new interception rules, so each direction needs its listener.
             if out.captured[side] or waiting:
                 _redirected(context, side, out, waiting=waiting)
+    if context.mode is Mode.POD:
+        out.routes[PROBES] = {"name": PROBES}  # it answers 404 to everything until probes are known
     # All pods start from one bootstrap, in which Envoy finds this name.
     siblings = SIBLINGS if context.mode is Mode.POD else f"{SIBLINGS}/{context.service.name}"
     out.clusters[siblings] = cluster(context, siblings, Side.EGRESS, Protocol.TCP)

@@ -19,6 +19,9 @@ EXTENSION: Final = "envoy.config.core.v3.TypedExtensionConfig"
 SIBLINGS: Final = "siblings"
 """The name of the cluster of an ADM's own replicas, or the beginning of that name."""
 
+PROBES: Final = "probes"
+"""The name of the route table of probes, for which every ADM in a pod asks before it starts."""
+
 REFUSING: Final = "refused/"
 """Prefix of the names of clusters that never exist: Envoy refuses connections to them."""
 

@@ -136,7 +136,8 @@ def listener(port: int, filters: list[dict[str, Any]]) -> dict[str, Any]:
 def bootstrap() -> str:
     """An ADM that answers all connections itself. The listener that says that it has begun is that of the real one."""
     real = yaml.safe_load(pod_bootstrap(server("10.0.0.1", 18000), ipv6=True)[BOOTSTRAP_FILE])
-    ports = [*real["static_resources"]["listeners"], listener(15001, [SAYS]), listener(15006, [SAYS])]
+    (startup,) = (each for each in real["static_resources"]["listeners"] if each["name"] == "startup")
+    ports = [startup, listener(15001, [SAYS]), listener(15006, [SAYS])]
     return json.dumps({"admin": real["admin"], "static_resources": {"listeners": ports}})
 
 

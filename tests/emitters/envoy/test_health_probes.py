@@ -1,0 +1,254 @@
+"""Probes that the ADM of a pod answers, by a real Envoy that checks real processes on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import http.server
+import socket
+import ssl
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+import yaml
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from emitters.envoy import Mode, passthrough
+from emitters.envoy.bootstrap import pod
+from emitters.envoy.health_checks import probe_resources
+from emitters.health_probes import Probe, ProbeHeader, ProbeKind, ServiceProbes, WrittenProbe, path
+from emitters.ports import ADMIN_PORT, PROBE_PORT, STARTUP_PORT
+from tests.emitters.envoy.ads import Ads
+from tests.emitters.envoy.support import ENVOY
+from tests.emitters.envoy.test_pod_bootstrap import ADDRESSES, PROGRAM, envoy, folder, get, until, write
+from tests.serve.pki import Authority
+from tests.testbed.ports import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["folder"]
+pytestmark = [pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform"), pytest.mark.long]
+HTTP, HTTPS, GRPC, TCP = 8080, 8443, 9000, 7000
+HEADERS = (ProbeHeader("X-Probe", "50%REQ(x)%"), ProbeHeader("Host", "shop.example"), ProbeHeader("X-Probe", "two"))
+
+
+def probe(kind: ProbeKind, port: int, rest: str | None = None, headers: tuple[ProbeHeader, ...] = ()) -> Probe:
+    return Probe(path(WrittenProbe(kind, str(port), rest), port, headers, 1, 1), port, headers, 1, 1)
+
+
+PROBES = (
+    probe(ProbeKind.HTTP, HTTP, "/live/../%2fhealthz?x=y", HEADERS),
+    probe(ProbeKind.HTTPS, HTTPS),
+    probe(ProbeKind.GRPC, GRPC, "/db"),
+    probe(ProbeKind.TCP, TCP),
+)
+
+
+@dataclass
+class Web:
+    """An HTTP server, with TLS if it has a certificate."""
+
+    port: int
+    address: str = "127.0.0.1"
+    certificate: Path | None = None
+    status: int = 200
+
+    def start(self) -> None:
+        web = self
+        self.requests: list[tuple[str, str, Any]] = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                web.requests.append((self.command, self.path, self.headers))
+                self.send_response(web.status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing."""
+
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        kind = type("Server", (http.server.ThreadingHTTPServer,), {"address_family": family})
+        self.server = kind((self.address, self.port), Handler)
+        if self.certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def stop(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@dataclass
+class Process:
+    """The processes of a pod."""
+
+    web: Web
+    secure: Web
+    health: health.HealthServicer
+    rpc: Any
+    plain: socket.socket
+
+    def stop(self) -> None:
+        self.web.stop()
+        self.secure.stop()
+        self.rpc.stop(None).wait(5)
+        self.plain.close()
+
+
+def process(folder: Path) -> Process:
+    pair = Authority("pods").issue(dns=("other.example",))
+    certificate = folder / "process.pem"
+    certificate.write_bytes(pair.key + pair.certificate)
+    made = Process(Web(HTTP), Web(HTTPS, certificate=certificate), *serving(), socket.create_server(("127.0.0.1", TCP)))
+    made.web.start()
+    made.secure.start()
+    return made
+
+
+def serving() -> tuple[health.HealthServicer, Any]:
+    servicer = health.HealthServicer()
+    servicer.set("db", health_pb2.HealthCheckResponse.SERVING)
+    server = grpc.server(ThreadPoolExecutor(2))
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    server.add_insecure_port(f"127.0.0.1:{GRPC}")
+    server.start()
+    return servicer, server
+
+
+@contextlib.contextmanager
+def answering(folder: Path, probes: ServiceProbes) -> Iterator[Ads]:
+    """An ADM that enforces nothing, and answers these probes."""
+    port = free_port()
+    credentials = write(folder, port)
+    bootstrap = folder / pod.BOOTSTRAP_FILE
+    content = yaml.safe_load(bootstrap.read_bytes())
+    del content["admin"]["allow_paths"]  # the test sends POST
+    bootstrap.write_text(yaml.safe_dump(content))
+    own = passthrough(PROGRAM, ADDRESSES, Mode.POD)
+    assert own is not None
+    made = probe_resources(probes)
+    resources = replace(own, routes={**own.routes, **made.routes}, clusters={**own.clusters, **made.clusters})
+    with Ads(resources, port, credentials) as server, envoy(folder):
+        until(lambda: get(STARTUP_PORT, "/ready") is not None)
+        assert server.refused == []
+        yield server
+        assert server.refused == []
+
+
+def ask(asked: str, method: str = "GET", host: str = "127.0.0.1", headers: dict[str, str] | None = None) -> Any:
+    """Status, headers and body of the ADM's answer to a probe."""
+    connection = http.client.HTTPConnection(host, PROBE_PORT, timeout=5)
+    try:
+        connection.request(method, asked, headers=headers or {})
+        response = connection.getresponse()
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    finally:
+        connection.close()
+
+
+def statuses() -> list[int]:
+    return [ask(one.path)[0] for one in PROBES]
+
+
+def within_a_period(expected: list[int]) -> None:
+    """A period, and the time of a check on a slow machine."""
+    deadline = time.monotonic() + 3
+    while statuses() != expected:
+        assert time.monotonic() < deadline, (statuses(), expected)
+        time.sleep(0.05)
+
+
+def test_the_adm_answers_by_the_last_check_of_the_process_and_asks_it_nothing_else(folder: Path, alone: None) -> None:
+    made = process(folder)
+    with answering(folder, ServiceProbes("127.0.0.1", PROBES)):
+        within_a_period([200] * 4)
+        method, asked, headers = made.web.requests[0]
+        assert (method, asked) == ("GET", "/live/../%2fhealthz?x=y")
+        assert headers["host"] == "shop.example"
+        assert headers.get_all("x-probe") == ["50%REQ(x)%", "two"]
+        assert headers["user-agent"].startswith("kube-probe/")
+        assert headers["accept"] == "*/*"
+        assert made.secure.requests[0][1] == "/"
+        assert made.secure.requests[0][2]["host"] == f"127.0.0.1:{HTTPS}"
+
+        # What is asked of the listener reaches no process.
+        before, began = len(made.web.requests), time.monotonic()
+        for _ in range(300):
+            assert ask(PROBES[0].path)[0] == 200
+        for other in ("/", "/healthz", "/ready", PROBES[0].path[:-10], "/probe/http/8080", f"{PROBES[1].path}/x", "//"):
+            status, answered, body = ask(other)
+            assert (status, body) == (404, b""), other
+            assert not any("envoy" in name for name in answered)
+        for method in ("POST", "HEAD", "PUT", "OPTIONS", "DELETE"):
+            assert ask(PROBES[0].path, method)[0] == 404
+        retries = {"x-admc-hold-envoy-retry-on": "5xx", "x-envoy-retry-on": "5xx", "x-admc-hold-envoy-max-retries": "9"}
+        assert ask(PROBES[0].path, headers=retries)[0] == 200
+        assert len(made.web.requests) - before <= time.monotonic() - began + 2, "only the checks reach it"
+        assert ask(PROBES[0].path, host="::1")[0] == 200
+
+        # Ill, but there.
+        made.web.status = made.secure.status = 500
+        made.health.set("db", health_pb2.HealthCheckResponse.NOT_SERVING)
+        made.plain.close()
+        within_a_period([503] * 4)
+        status, answered, body = ask(PROBES[0].path)
+        assert (status, body) == (503, b"")
+        assert not any("envoy" in name for name in answered)
+        made.web.status, made.secure.status = 399, 302
+        made.health.set("db", health_pb2.HealthCheckResponse.SERVING)
+        made.plain = socket.create_server(("127.0.0.1", TCP))
+        within_a_period([200] * 4)
+
+        # A pod that ends is not ill.
+        assert fail() == 200
+        steady = time.monotonic() + 2.5
+        while time.monotonic() < steady:
+            assert statuses() == [200] * 4
+            time.sleep(0.1)
+
+        # Gone, and back.
+        made.stop()
+        within_a_period([503] * 4)
+        made = process(folder)
+        within_a_period([200] * 4)
+        made.stop()
+
+
+def fail() -> int:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", ADMIN_PORT, timeout=5)) as connection:
+        connection.request("POST", "/healthcheck/fail")
+        return connection.getresponse().status
+
+
+def test_a_process_that_does_not_answer_in_time_is_not_healthy(folder: Path, alone: None) -> None:
+    silent = socket.create_server(("127.0.0.1", HTTP))
+    one = probe(ProbeKind.HTTP, HTTP, "/healthz")
+    with answering(folder, ServiceProbes("127.0.0.1", (one,))):
+        until(lambda: ask(one.path)[0] == 503)
+        silent.close()
+        web = Web(HTTP)
+        web.start()
+        until(lambda: ask(one.path)[0] == 200)
+        web.stop()
+
+
+def test_in_a_network_of_ipv6_alone_the_process_is_asked_there(folder: Path, alone: None) -> None:
+    web = Web(HTTP, "::1")
+    web.start()
+    one = probe(ProbeKind.HTTP, HTTP, "/healthz")
+    with answering(folder, ServiceProbes("::1", (one,))):
+        until(lambda: ask(one.path)[0] == 200)
+        assert web.requests[0][2]["host"] == f"[::1]:{HTTP}"
+    web.stop()
