@@ -174,7 +174,9 @@ def test_standard_input(plan: Path) -> None:
             "app.yaml:10:",
         ),
         (
-            workload("Pod", "p", "app: cart, tier: mid", containers=", livenessProbe: {tcpSocket: {port: 8081}}"),
+            workload(
+                "Pod", "p", "app: cart, tier: mid", containers=", livenessProbe: {httpGet: {port: 8081, path: x}}"
+            ),
             "ADM923",
             "Pod `shop/p`: the livenessProbe of container `main`",
         ),

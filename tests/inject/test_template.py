@@ -135,30 +135,6 @@ def test_other_containers_lose_net_raw(given: dict[str, Any], drop: list[str], a
     assert made(kept)["spec"]["containers"] == containers
 
 
-@pytest.mark.parametrize("kind", ["livenessProbe", "readinessProbe", "startupProbe"])
-@pytest.mark.parametrize(
-    "probe",
-    [
-        {"httpGet": {"port": 9000}},
-        {"tcpSocket": {"port": "9000"}},
-        {"tcpSocket": {"port": "main"}},
-        {"grpc": {"port": 9000}},
-    ],
-)
-def test_a_probe_of_a_captured_port_is_refused(kind: str, probe: dict[str, Any]) -> None:
-    ports = [{"name": "main", "containerPort": 9000}]
-    assert refused(template(containers=[{"name": "rate", "ports": ports, kind: probe}])) == ["ADM923"]
-    # Without policies at ingress nothing stands against it.
-    made(template(containers=[{"name": "rate", "ports": ports, kind: probe}]), CALLER)
-
-
-def test_probes_that_meet_no_policy_are_accepted() -> None:
-    for probe in ({"exec": {"command": ["true"]}}, {"httpGet": {"port": 27017}}, {"httpGet": {"port": "other"}}):
-        made(template(containers=[{"name": "rate", "livenessProbe": probe}]))
-    hook = {"lifecycle": {"preStop": {"httpGet": {"port": 9000}}}}
-    assert refused(template(containers=[{"name": "rate", **hook}])) == ["ADM923"]
-
-
 @pytest.mark.parametrize(
     ("spec", "code"),
     [

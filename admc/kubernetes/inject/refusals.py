@@ -5,10 +5,12 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.containers import NAMES, VOLUMES, is_own, is_own_volume, not_own
 from admc.kubernetes.inject.model import TemplateFinding, Where
 from admc.kubernetes.inject.names import KEEP_NET_RAW
 from dsl.diagnostics.diagnostic import Severity
+from emitters.health_probes import MAX_PROBES
 from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from emitters.interception.pod import PodCaptures
 
 CONTAINERS: Final = ("initContainers", "containers")
-PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 HOOKS: Final = ("postStart", "preStop")
 TAKEN: Final = {**OWN_PORTS, STARTUP_PORT: "answers its startup probe there"}
 OTHER_MESHES: Final = {
@@ -38,7 +39,9 @@ def refusals(template: Template, needs: PodNeeds, installation: Installation) ->
         findings += _runs_no_wait(spec, needs)
     else:
         findings += _hosts_no_adm(spec)
-        findings += _ports(spec, needs.captures)
+        findings += _ports(spec)
+        findings += _hooks(spec, needs.captures)
+        findings += _probes(spec, needs.captures)
         findings += _users(spec)
         findings += _warnings(template, spec)
     if needs.anything and not is_windows(spec):
@@ -118,12 +121,10 @@ def is_windows(spec: dict[str, Any]) -> bool:
     )
 
 
-def _ports(spec: dict[str, Any], captures: PodCaptures) -> Iterator[TemplateFinding]:
+def _ports(spec: dict[str, Any]) -> Iterator[TemplateFinding]:
     for where, container in containers_of(spec):
-        named = {}
         for index, port in enumerate(container.get("ports") or ()):
             number = port.get("containerPort")
-            named[str(port.get("name"))] = number
             if isinstance(number, int) and number in TAKEN and port.get("protocol", "TCP") == "TCP":
                 yield _error(
                     "ADM925",
@@ -132,34 +133,41 @@ def _ports(spec: dict[str, Any], captures: PodCaptures) -> Iterator[TemplateFind
                     f"the ADM {TAKEN[number]}",
                     "let the container listen at another port",
                 )
-        for place, kind, port in _probed(container):
-            number = named.get(port, port) if isinstance(port, str) else port
-            if isinstance(number, int) and number in captures.ingress:
-                yield _error(
-                    "ADM923",
-                    f"the {kind} of container `{container.get('name')}` asks port {number}, whose connections are "
-                    "redirected to the ADM",
-                    (*where, *place),
-                    "policies are enforced on connections to this port, and a probe is a connection of a caller that "
-                    "they do not know",
-                    "let it ask a port without policies at ingress, or make it an `exec` probe: it runs in the "
-                    "container, and what it opens on loopback passes no ADM",
-                )
 
 
-def _probed(container: dict[str, Any]) -> Iterator[tuple[Where, str, object]]:
-    """Yield the place of each probe or hook that the kubelet sends to the pod over the network, its kind, and its
-    port."""
-    lifecycle = container.get("lifecycle")
-    hooks = lifecycle if isinstance(lifecycle, dict) else {}
-    parts = [((name,), name, container.get(name)) for name in PROBES]
-    parts += [(("lifecycle", name), f"{name} hook", hooks.get(name)) for name in HOOKS]  # type: ignore[misc]
-    for place, kind, probe in parts:
-        for way in ("httpGet", "tcpSocket", "grpc"):
-            asked = probe.get(way) if isinstance(probe, dict) else None
-            if isinstance(asked, dict) and not asked.get("host"):
-                port = asked.get("port")
-                yield (*place, way, "port"), kind, int(port) if isinstance(port, str) and port.isdecimal() else port
+def _hooks(spec: dict[str, Any], captures: PodCaptures) -> Iterator[TemplateFinding]:
+    """Yield the hooks that the kubelet sends to a redirected port. The ADM cannot answer one: it has to reach the
+    process."""
+    for where, container in containers_of(spec):
+        lifecycle = container.get("lifecycle")
+        hooks = {name: lifecycle.get(name) for name in HOOKS} if isinstance(lifecycle, dict) else {}
+        for name, hook in hooks.items():
+            for way, asked in probes.asked_by(hook).items():
+                if not asked.get("host") and probes.is_captured(container, asked, captures):
+                    yield _error(
+                        "ADM923",
+                        f"the {name} hook of container `{container.get('name')}` asks a port whose connections are "
+                        "redirected to the ADM",
+                        (*where, "lifecycle", name, way, "port"),
+                        "policies are enforced on connections to this port, and a hook is a connection of a caller "
+                        "that they do not know",
+                        probes.OTHER_PORT,
+                    )
+
+
+def _probes(spec: dict[str, Any], captures: PodCaptures) -> Iterator[TemplateFinding]:
+    paths: set[str] = set()
+    for where, container in containers_of(spec):
+        yield from probes.findings(container, where, captures)
+        paths |= probes.paths(probes.pointed(container, captures))
+    if len(paths) > MAX_PROBES:
+        yield _error(
+            "ADM923",
+            f"the pod has {len(paths)} different probes of ports whose connections are redirected to the ADM",
+            ("spec", "containers"),
+            f"the ADM answers at most {MAX_PROBES}: each is a health check of its own in every pod of the service",
+            "let several probes ask the same path, at the same times",
+        )
 
 
 def _users(spec: dict[str, Any]) -> Iterator[TemplateFinding]:

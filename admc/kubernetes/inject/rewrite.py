@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.agreement import disagreements
 from admc.kubernetes.inject.containers import is_own
 from admc.kubernetes.inject.manifests import DEFAULT_NAMESPACE, Object, at, diagnostic, objects, read, replaced
 from admc.kubernetes.inject.model import NOTHING, TemplateFinding
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.kubernetes.inject.patch import applied, patch
+from admc.kubernetes.inject.refusals import CONTAINERS
 from admc.kubernetes.inject.reliance import reliance
 from admc.kubernetes.inject.services import Services, is_service, needs_of
 from admc.kubernetes.inject.template import injected
@@ -167,8 +169,11 @@ def _named(manifest: Object) -> str:
 
 
 def _has_own(template: object) -> bool:
-    listed = at(template, ("spec", "initContainers"))
-    return isinstance(listed, list) and any(isinstance(it, dict) and is_own(it) for it in listed)
+    listed = {part: at(template, ("spec", part)) for part in CONTAINERS}
+    init, others = (
+        [it for it in items if isinstance(it, dict)] if isinstance(items, list) else [] for items in listed.values()
+    )
+    return any(map(is_own, init)) or any(map(probes.paths, (*init, *others)))
 
 
 def _parts(template: object) -> tuple[str, ...]:

@@ -1,14 +1,16 @@
 """Injects into one pod template the ADM and the init container that waits until the address of the pod is published.
 
 `injected` is a pure function. It first takes out the containers and volumes that admc wrote earlier, which it
-recognises by name and content. So a second injection changes nothing, and a newer plan replaces what an older one
-needed. One thing stays: a container that dropped NET_RAW still drops it, since nothing shows who wrote that.
+recognises by name and content, and restores the probes that it pointed at the ADM. So a second injection changes
+nothing, and a newer plan replaces what an older one needed. One thing stays: a container that dropped NET_RAW still
+drops it, since nothing shows who wrote that.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.annotations import SEPARATORS, skipping_own
 from admc.kubernetes.inject.containers import containers, is_own, is_own_volume, volumes
 from admc.kubernetes.inject.model import NOTHING, Injection, TemplateFinding, Where
@@ -30,6 +32,7 @@ def injected(template: Template, needs: PodNeeds, installation: Installation) ->
     malformed = tuple(_malformed(template))
     if malformed:
         return Injection(None, malformed)
+    template = {**template, "spec": _with_containers(template["spec"], probes.restored)}
     findings = tuple(refusals(template, needs, installation))
     if any(finding.severity is Severity.ERROR for finding in findings):
         return Injection(None, findings)
@@ -38,10 +41,11 @@ def injected(template: Template, needs: PodNeeds, installation: Installation) ->
         needs = NOTHING  # it needed the wait alone, which does not run on Windows
     spec = _with(bare, "initContainers", containers(needs, installation), first=True)
     spec = _with(spec, "volumes", volumes(needs, installation), first=False)
-    if needs.adm and not keeps_net_raw(template):
-        for part in CONTAINERS:
-            if part in spec:
-                spec[part] = [it if is_own(it) else _without_net_raw(it) for it in spec[part]]
+    captures = needs.captures
+    if captures is not None:
+        spec = _with_containers(spec, lambda container: probes.pointed(container, captures))
+        if not keeps_net_raw(template):
+            spec = _with_containers(spec, _without_net_raw)
     return Injection({**_annotated(template, is_injected=needs.anything), "spec": spec}, findings)
 
 
@@ -127,6 +131,12 @@ def _with(spec: dict[str, Any], part: str, new: list[dict[str, Any]], *, first: 
         return dict(spec)
     old = spec.get(part) or []
     return {**spec, part: [*new, *old] if first else [*old, *new]}
+
+
+def _with_containers(spec: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """The spec with other containers in the place of the user's."""
+    listed = {part: [it if is_own(it) else change(it) for it in spec[part]] for part in CONTAINERS if spec.get(part)}
+    return {**spec, **listed}
 
 
 def _without_net_raw(container: dict[str, Any]) -> dict[str, Any]:
