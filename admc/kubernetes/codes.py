@@ -24,10 +24,13 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
         "go to the other side of its calls.",
     ),
     "ADM923": (
-        "a probe asks a port whose connections are redirected",
+        "a probe or a hook of a port whose connections are redirected",
         "The kubelet sends a probe or a hook to the pod's address from the node. If the port has policies at ingress, "
-        "the probe would meet them, as a caller that they do not know. Let it ask another port, or make it an `exec` "
-        "probe, which runs in the container: connections on loopback pass no ADM.",
+        "the connection would meet them, as that of a caller that they do not know. So `admc inject` points such a "
+        "probe at the ADM, which answers from a health check of its own. Here it cannot: the probe has a path, a "
+        "header or a field that admc does not pass on exactly as the kubelet would, or it is a hook, which has to "
+        "reach the process. The message says what. Let it ask another port, or make it an `exec` probe, which runs in "
+        "the container: connections on loopback pass no ADM.",
     ),
     "ADM924": (
         "a container runs as the ADM's user",
@@ -36,9 +39,9 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
     ),
     "ADM925": (
         "a container listens at a port of the ADM",
-        "All containers of a pod share its ports. The ADM needs five of them: 15000 on loopback shows its state, 15001 "
-        "and 15006 take redirected connections, 15021 answers its startup probe, and 15023 receives the report of the "
-        "end of the pod.",
+        "All containers of a pod share its ports. The ADM needs six of them: 15000 on loopback shows its state, 15001 "
+        "and 15006 take redirected connections, 15021 answers its startup probe, 15022 the probes of the pod, and 15023 "
+        "receives the report of the end of the pod.",
     ),
     "ADM926": (
         "a pod template is of two services",
@@ -267,6 +270,14 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         "(`cluster-facts.json`). The message says what is wrong with it, or that the plan was made without it.",
         "",
         "admc compile policies.adm --facts cluster-facts.json",
+    ),
+    "ADM954": (
+        "a probe in a pod that its ADM does not answer",
+        "`admc inject` points a probe of a port with policies at ingress at the ADM of its pod, and the server reads "
+        "it back from the pods. Here the pod has such a probe that admc did not write in this form, its port is no "
+        "target of the service, or the pods of the service have more than 32 different ones, of which those of the "
+        "oldest pods are answered. The kubelet gets 404 for it, so the pod does not become ready, or restarts. Pass "
+        "its manifest through `admc inject` again.",
     ),
 }
 

@@ -11,6 +11,7 @@ from dsl.diagnostics.diagnostic import Diagnostics, Severity
 from dsl.documents import DocumentError, Given, document, read
 from emitters.addresses.model import Addresses, Network, ServiceAddresses, network, order, text_of
 from emitters.errors import EmitError
+from emitters.health_probes import probes_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -45,6 +46,16 @@ class _EndpointsFile:
     externals: Given[Mapping[str, _External]] = None
 
 
+@document
+class _ClusterDocument:
+    """What a cluster gives in place of a file."""
+
+    services: Given[Mapping[str, _Service]] = None
+    externals: Given[Mapping[str, _External]] = None
+    probes: Given[Mapping[str, str]] = None
+    """Service -> the probes of its pods (`emitters.health_probes`)."""
+
+
 @no_collection()
 def from_json(
     data: bytes, program: Program | None = None, *, of_several: bool = False, before: Addresses | None = None
@@ -58,7 +69,11 @@ def from_json(
     """
     findings = Diagnostics()
     try:
-        file = read(_EndpointsFile, data.removeprefix(BOM_UTF8))
+        content = data.removeprefix(BOM_UTF8)
+        file = read(_ClusterDocument, content) if of_several else read(_EndpointsFile, content)
+        probes = (file.probes or {}) if isinstance(file, _ClusterDocument) else {}
+        for text in probes.values():
+            probes_of(text)
     except DocumentError as error:
         _wrong(findings, error.message, error.hint)
         raise EmitError(findings.items) from error
@@ -93,7 +108,7 @@ def from_json(
         return Addresses(services, externals)
     own = {name: located for name, located in services.items() if name in program.services}
     others = {name: located for name, located in services.items() if name not in own}
-    return Addresses(own, externals, others=others)
+    return Addresses(own, externals, others=others, probes=probes)
 
 
 def _wrong(findings: Diagnostics, message: str, hint: str | None = None) -> None:

@@ -42,6 +42,8 @@ class Addresses:
     """(source, destination) -> where the source's ADM listens for calls to that destination, without redirection."""
     others: Mapping[str, ServiceAddresses] = field(default_factory=dict)
     """The addresses of services that another program declares, some of whose configuration proxies still have."""
+    probes: Mapping[str, str] = field(default_factory=dict)
+    """Service, of any program -> the document of its pods' probes (`emitters.health_probes`)."""
 
     def service_addresses(self, name: str) -> tuple[str, ...]:
         """The addresses that callers of a service or an external dial."""

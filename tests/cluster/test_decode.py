@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from admc.kubernetes.cluster import decode
 from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, ServicePort
-from admc.kubernetes.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.names import ADM_CONTAINER, KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
 from admc.kubernetes.inject.recognised import Recognition
+from emitters.health_probes import Probe, ProbeHeader
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import container, pod_json
 from tests.properties import examples
@@ -112,6 +113,64 @@ def test_captures_of_the_rules_container() -> None:
     assert (found.service, found.captures) == ("shop/rate", PodCaptures(frozenset({9000}), frozenset({27017, 8082})))
     assert found.is_redirected
     assert found.waits
+
+
+PROBE = {"httpGet": {"port": 15022, "path": "/probe/http/web/0123abcd/healthz?x", "scheme": "HTTP"}}
+ADM = {"name": ADM_CONTAINER, "startupProbe": {"httpGet": {"port": 15021, "path": "/ready"}}}
+WEB = [{"name": "web", "containerPort": 8080, "protocol": "TCP"}]
+
+
+def with_probes(*containers: dict[str, Any], adm: dict[str, Any] | None = ADM) -> Pod:
+    """The ADM need not be as injection writes it: an older release may have written it."""
+    return decoded(pod_json(spec={"containers": list(containers), "initContainers": [adm] if adm else []}))
+
+
+def test_probes_that_ask_the_adm() -> None:
+    headers = [{"name": "Host", "value": "x"}, {"name": "X-A", "value": ""}]
+    slow = {"httpGet": {**PROBE["httpGet"], "httpHeaders": headers}, "periodSeconds": 30, "timeoutSeconds": 5}
+    tcp = {"httpGet": {"port": 15022, "path": "/probe/tcp/8081/0123abcd"}}
+    app = container(ports=WEB, livenessProbe=PROBE, readinessProbe=slow, startupProbe={"tcpSocket": {"port": 9}})
+    found = with_probes(app, container("other", readinessProbe=tcp, livenessProbe={"exec": {}}))
+    path, own = "/probe/http/web/0123abcd/healthz?x", (ProbeHeader("Host", "x"), ProbeHeader("X-A", ""))
+    assert found.probes == (
+        Probe(path, 8080, (), 10, 1),
+        Probe(path, 8080, own, 30, 5),
+        Probe("/probe/tcp/8081/0123abcd", 8081, (), 10, 1),
+    )
+    assert found.probe_fault == ""
+    again = with_probes(app, container("other", readinessProbe=tcp, livenessProbe={"exec": {}}))
+    assert again.probes is found.probes, "pods of one template share them"
+    assert with_probes(app, adm=None).probes == (), "without an ADM, a pod may listen there itself"
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/healthz", {}),
+        ("", {}),
+        ("/probe/http/nowhere/0123abcd/", {}),
+        ("/probe/http/0/0123abcd/", {}),
+        ("/probe/http/65536/0123abcd/", {}),
+        ("/probe/http/99999999999999/0123abcd/", {}),
+        ("/probe/http/-1/0123abcd/", {}),
+        ("/probe/exec/8080/0123abcd/", {}),
+        ("/probe/http/8080/0123abcd//evil", {}),
+        ("/probe/http/8080/0123abcd/a\r\nb: c", {}),
+        ("/probe/http/8080/0123abcd/" + "a" * 2_000, {}),
+        ("/probe/tcp/8080/0123abcd/x", {}),
+        ("/probe/http/8080/0123abcd/", {"httpHeaders": [{"name": "a", "value": "b\nc"}]}),
+        ("/probe/http/8080/0123abcd/", {"httpHeaders": [{"name": "Connection", "value": "b"}]}),
+        ("/probe/http/8080/0123abcd/", {"httpHeaders": [{"name": "a", "value": "b"}] * 17}),
+    ],
+)
+def test_a_hostile_probe_is_left_out_and_is_no_malformed_pod(path: str, more: dict[str, Any]) -> None:
+    found = with_probes(container(ports=WEB, livenessProbe={"httpGet": {"port": 15022, "path": path, **more}}))
+    assert found.probes == ()
+    assert found.probe_fault.startswith("livenessProbe: ")
+    good = with_probes(
+        container(ports=WEB, livenessProbe={"httpGet": {"port": 15022, "path": path, **more}}, readinessProbe=PROBE)
+    )
+    assert len(good.probes) == 1
 
 
 def test_a_container_with_its_name_is_not_enough() -> None:

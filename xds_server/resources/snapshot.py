@@ -210,6 +210,19 @@ class Snapshot:
             self.elsewhere,
         )
 
+    def with_resources(self, resources: Iterable[Resource]) -> Snapshot:
+        """The same snapshot with these resources, which take the place of those of the same type and name. The
+        endpoints of a new cluster have to be among them."""
+        by_type: dict[str, dict[str, Resource]] = {}
+        for resource in resources:
+            by_type.setdefault(resource.type_url, {})[resource.name] = resource
+        changed = {
+            kind: Collection(kind, dict(sorted({**self.of_type(kind).resources, **named}.items())))
+            for kind, named in by_type.items()
+        }
+        collections = {**self.collections, **changed}
+        return Snapshot({kind: collections[kind] for kind in sorted(collections)}, self.elsewhere)
+
     def dangling(self) -> tuple[Dangling, ...]:
         """All references to missing resources, in canonical order."""
         return tuple(

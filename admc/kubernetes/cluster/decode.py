@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, ServicePort, Slice
 from admc.kubernetes.inject import security
-from admc.kubernetes.inject.names import KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.names import ADM_CONTAINER, KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.probes import PROBES, number_of
+from emitters.health_probes import PERIOD, TIMEOUT, Probe, ProbeHeader, fault, parse
 from emitters.interception.pod import PodCaptures, parse_arguments
+from emitters.ports import PROBE_PORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -59,6 +62,7 @@ class PodDecoder:
         if RULES_CONTAINER in ours:
             service, captures = parse_arguments(_named(spec["initContainers"], RULES_CONTAINER)["args"])
         annotations = metadata.get("annotations") or {}
+        probes, probe_fault = _probes(spec)
         kept = RULES_CONTAINER in ours or annotations.get(KEEP_NET_RAW) == "true"
         return Pod(
             key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
@@ -79,6 +83,8 @@ class PodDecoder:
             waits=WAIT_CONTAINER in ours,
             created=metadata.get("creationTimestamp") or "",
             unrecognised=unrecognised,
+            probes=probes,
+            probe_fault=probe_fault,
         )
 
 
@@ -152,6 +158,43 @@ def _has_ended_well(status: Json, name: str) -> bool:
 
 def _named(containers: Iterable[Json], name: str) -> Json:
     return next((container for container in containers if container.get("name") == name), {})
+
+
+def _probes(spec: Json) -> tuple[tuple[Probe, ...], str]:
+    """Return the probes that ask the ADM of a pod, and why the ADM cannot answer one of them; empty if it can answer
+    all. Without an ADM, a pod may have any probe at that port."""
+    if not _named(spec.get("initContainers") or (), ADM_CONTAINER):
+        return (), ""
+    probes: list[Probe] = []
+    faults: list[str] = []
+    for container in (*_bounded(spec.get("containers")), *_bounded(spec.get("initContainers"))):
+        for name in PROBES:
+            probe = container.get(name) or {}
+            get = probe.get("httpGet") or {}
+            if get.get("port") != PROBE_PORT:
+                continue
+            written = parse(get.get("path") or "")
+            port = written and written.port
+            number = number_of(container, int(port) if port and port.isdecimal() else port)
+            if number is None or not 0 < number < 1 << 16:
+                faults.append(f"{name}: it asks port {PROBE_PORT}, and not for a port of its container")
+                continue
+            headers = tuple(
+                ProbeHeader(_text(header["name"]), header.get("value") or "") for header in get.get("httpHeaders") or ()
+            )
+            times = probe.get("periodSeconds") or PERIOD, probe.get("timeoutSeconds") or TIMEOUT
+            read = Probe(get["path"], number, headers, *times)
+            if why := fault(read):
+                faults.append(f"{name}: {why}")
+            else:
+                probes.append(read)
+    return _shared(tuple(probes)), faults[0] if faults else ""
+
+
+@lru_cache(maxsize=1 << 12)
+def _shared(probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
+    """Return the same object for equal probes, which the pods of one template have."""
+    return probes
 
 
 def _named_ports(spec: Json) -> Mapping[str, int]:

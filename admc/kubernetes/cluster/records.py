@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from emitters.health_probes import Probe
     from emitters.interception.pod import PodCaptures
 
 
@@ -53,6 +54,10 @@ class Pod:
     unrecognised: str = ""
     """Why containers in it with admc's names are not as injection writes them (`recognised`); empty if they are, or if
     there are none."""
+    probes: tuple[Probe, ...] = ()
+    """The probes of its containers that ask its ADM."""
+    probe_fault: str = ""
+    """Why its ADM cannot answer one of them, which is left out here; empty if there is none."""
 
     @property
     def hosts(self) -> str:

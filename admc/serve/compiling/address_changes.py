@@ -25,6 +25,7 @@ class AddressChanges(NamedTuple):
     egress: Mapping[tuple[str, str], str]
     """All entries, changed or not: without redirection there are few, and otherwise they do not change."""
     others: Mapping[str, ServiceAddresses | None]
+    probes: Mapping[str, str | None]
 
 
 def changes(old: Addresses, new: Addresses) -> AddressChanges:
@@ -33,6 +34,7 @@ def changes(old: Addresses, new: Addresses) -> AddressChanges:
         _different(old.externals, new.externals),
         dict(new.egress),
         _different(old.others, new.others),
+        _different(old.probes, new.probes),
     )
 
 
@@ -43,6 +45,7 @@ def changed(old: Addresses, changes: AddressChanges) -> Addresses:
         _replaced(old.externals, changes.externals),
         dict(changes.egress),
         _replaced(old.others, changes.others),
+        _replaced(old.probes, changes.probes),
     )
 
 

@@ -17,6 +17,7 @@ from dsl.collector import no_collection
 from emitters.envoy import emit, passthrough
 from emitters.envoy.resources import REFUSING
 from emitters.errors import EmitError
+from emitters.health_probes import probes_of
 from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, TRIAL
 
@@ -80,6 +81,16 @@ def snapshot(resources: AdmResources) -> Snapshot:
     # Envoy has these clusters from its bootstrap, and rejects others of the same name.
     refusing = (name for name in named if name.startswith(REFUSING))
     return Snapshot.of(items, elsewhere=(resources.siblings, *refusing))
+
+
+def with_probes(own: Snapshot, document: str) -> Snapshot:
+    """Return the snapshot of a service with the routes and clusters that answer the probes of its pods."""
+    from emitters.envoy.health_checks import probe_resources
+
+    made = probe_resources(probes_of(document))
+    return own.with_resources(
+        Resource.of(message) for part in (made.clusters, made.routes) for message in part.values()
+    )
 
 
 def _resources(resources: AdmResources) -> Iterator[Resource]:

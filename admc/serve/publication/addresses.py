@@ -59,6 +59,7 @@ def listed(state: State) -> bytes:
     return _file(
         {name: located for name, located in addresses.services.items() if name in program.services},
         {name: texts for name, texts in addresses.externals.items() if name in program.externals},
+        addresses.probes,
     )
 
 
@@ -80,6 +81,7 @@ def _both(old: State, new: State) -> Addresses:
         {name: _other(old.addresses.externals[name], taken) for name in sorted(outside)} | dict(now.externals),
         _egress(old.addresses.egress, now.egress, sorted(pairs)) | dict(now.egress),
         now.others,
+        now.probes,
     )
 
 
@@ -140,12 +142,15 @@ def _other(texts: Iterable[str], others: Collection[str]) -> tuple[str, ...]:
     return tuple(text for text in texts if text not in others)
 
 
-def _file(services: Mapping[str, ServiceAddresses], externals: Mapping[str, tuple[str, ...]]) -> bytes:
+def _file(
+    services: Mapping[str, ServiceAddresses], externals: Mapping[str, tuple[str, ...]], probes: Mapping[str, str]
+) -> bytes:
     document = {
         "services": {
             name: {key: list(part) for key, part in located._asdict().items()} for name, located in services.items()
         },
         "externals": {name: {"addresses": list(texts)} for name, texts in externals.items()},
+        **({"probes": dict(probes)} if probes else {}),
     }
     return json.dumps(document).encode()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import CommandError, Exit
 from admc.compile.pipeline import folder_of
-from admc.serve.compiling.snapshots import SnapshotSet, snapshot, snapshots
+from admc.serve.compiling.snapshots import SnapshotSet, snapshot, snapshots, with_probes
 from admc.serve.publication.addresses import changed, during, elsewhere, is_elsewhere, listed
 from admc.serve.rollout.diff import Diff, version
 from admc.serve.rollout.model import Placed
@@ -80,6 +80,8 @@ class Plans:
     def __init__(self) -> None:
         self._plans: dict[str, Planned] = {}
         self._changes: dict[tuple[str, str], _Change] = {}
+        self._with_probes: dict[str, tuple[Snapshot, str, Snapshot]] = {}
+        """Service -> its snapshot in the last content, the document of its probes, and the two together."""
 
     def __getitem__(self, name: str) -> Planned:
         return self._plans[name]
@@ -177,13 +179,31 @@ class Plans:
     @no_collection()
     def content(self, label: Label, key: bytes) -> SnapshotSet:
         """Return the snapshots of a label. A service without an ADM gets the passthrough snapshot, if connections are
-        redirected. Raises `CommandError` if Envoy cannot express the snapshots."""
+        redirected. In a cluster, each has the probes of its pods, too: a pod keeps the probes that ask its ADM for as
+        long as it exists, whatever the plan is. Raises `CommandError` if Envoy cannot express the snapshots."""
         snapshots = self._of_adms(label, key)
         if snapshots.passthrough is None:
             return snapshots
         services = (self._plans[name].state.program.services for name in label.plans)
         passed = dict.fromkeys((name for of_program in services for name in of_program), snapshots.passthrough)
-        return snapshots._replace(by_service={**passed, **snapshots.by_service})
+        by_service = {**passed, **snapshots.by_service}
+        probes = self.state(label).addresses.probes
+        answering = {
+            name: self._answering(name, by_service.get(name, snapshots.passthrough), document)
+            for name, document in probes.items()
+        }
+        self._with_probes = answering
+        by_service |= {name: answered for name, (_, _, answered) in answering.items()}
+        return snapshots._replace(by_service=by_service)
+
+    def _answering(self, name: str, own: Snapshot, document: str) -> tuple[Snapshot, str, Snapshot]:
+        before = self._with_probes.get(name)
+        if before is not None and before[0] is own and before[1] == document:
+            return before
+        made = with_probes(own, document)
+        made.check()
+        _ = made.version  # computed here: for 10,000 snapshots it would block the server
+        return own, document, made
 
     def _of_adms(self, label: Label, key: bytes) -> SnapshotSet:
         base = self._made(label.base)

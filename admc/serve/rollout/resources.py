@@ -22,6 +22,7 @@ from admc.serve.rollout.route_overlay import overlaid
 from dsl.program import Side
 from emitters.envoy import Mode, emit
 from emitters.envoy.chains.chain_names import chain_name
+from emitters.envoy.resources import PROBES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -125,7 +126,7 @@ class _Mixed:
         extensions = {name: extension for made in every for name, extension in made.extensions.items()}
         self._plans = plans
         self._moving: list[_Moving] = []
-        self._routes: dict[str, Any] = {}
+        self._routes: dict[str, Any] = {name: table for name, table in whole.routes.items() if name == PROBES}
         """The route tables that are the same in all steps."""
         http = {part.hop.name: self._chain(part, extensions) for part in parts if part.hop.carries_requests}
         listeners = {name: _with_chains(listener, http) for name, listener in whole.listeners.items()}

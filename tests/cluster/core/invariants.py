@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from admc.compile.facts import from_json
 from admc.kubernetes.cluster.core.step import READ_AGAIN_SECONDS, mismatches
 from dsl.diagnostics.diagnostic import Severity
+from emitters.health_probes import probes_of
 from tests.cluster.core.world import OWN, Walk
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Judge:
         for program in state.followed.values():
             _one_owner(program, listed[program.number])
             self._pods(program, listed[program.number])
+            self._probes(program)
             self._facts(program)
         self._document(listed)
         self._in_force()
@@ -108,6 +110,23 @@ class Judge:
                     if not any(key in others for others in members.values())
                 )
                 assert rivals or stranger, f"{address} of `{name}` is not known"
+
+    def _probes(self, program: FollowedProgram) -> None:
+        """ADMs answer the probes of their own service's pods, of its ports, and no others."""
+        world, selection = self.walk.world, program.selection
+        for name, key in selection.keys.items():
+            targets = {port.target for port in program.program.services[name].ports}
+            expected = {
+                probe.path
+                for record in world.selected(key).values()
+                for probe in record.probes
+                if probe.port in targets
+            }
+            text = program.endpoints.probes.get(name, "")
+            assert {probe.path for probe in probes_of(text).probes} == expected if text else not expected
+        document = json.loads(self.walk.outputs.addresses.document)
+        expected_names = {name for each in self.walk.state.published for name in each.endpoints.probes}
+        assert document.get("probes", {}).keys() == expected_names
 
     def _document(self, listed: Mapping[int, Mapping[str, Any]]) -> None:
         """The first program that has a service decides about it."""

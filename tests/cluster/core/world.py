@@ -34,6 +34,7 @@ from admc.kubernetes.cluster.program.spec import ProgramObject, read_spec
 from admc.kubernetes.cluster.records import Key, Namespace, Service, ServicePort, Slice
 from admc.serve.storage.position import Recipe
 from dsl.diagnostics.diagnostic import Diagnostic, ProgramError, Severity
+from emitters.health_probes import Probe
 from tests.cluster.objects import pod, service
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ TEXTS = (
 NAMES: tuple[dict[str, str], ...] = ({}, {"rate": "geo"})
 """`spec.services`."""
 REASONS = ("", "NET_ADMIN", "hostPID")
+PROBES = tuple(
+    Probe(f"/probe/http/{port}/0123abcd/{name}", port, (), 10, 1) for port in (8080, 9000) for name in ("live", "ready")
+)
 
 
 @cache
@@ -269,6 +273,7 @@ class Walk:
                 is_ready=random.random() < 0.8,
                 host_network=random.random() < 0.1,
                 untrusted=random.choice(REASONS) if random.random() < 0.3 else "",
+                probes=tuple(random.sample(PROBES, random.choice((0, 0, 1, 2)))),
             )
         elif random.random() < 0.25:
             self.put("pod", views.with_pod, world.pods, key, None)

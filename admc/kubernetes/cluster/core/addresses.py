@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from rpds import HashTrieMap
 
+from admc.kubernetes.cluster.core.probes import learned
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from emitters.addresses import network
 from emitters.addresses.model import order
@@ -55,6 +56,8 @@ class Endpoints:
 
     entries: Mapping[str, bytes] = field(default_factory=dict)
     """Service -> its entry, in the order of names; `UNLISTED` for a service that is not listed."""
+    probes: Mapping[str, str] = field(default_factory=dict)
+    """Service -> the document of its pods' probes; absent without any."""
     rows: Mapping[str, bytes] = field(default_factory=dict)
     """Service -> its part of the document; empty if it is not listed."""
     document: bytes = _EMPTY
@@ -87,12 +90,22 @@ def renewed(before: Endpoints, selection: Selection, names: Collection[str], mov
         owners = _settled(owners, selection, address, services)
         if not services:
             claims = claims.discard(address)
-    after = replace(before, owners=owners, claims=claims, claimed=claimed)
+    probes = _probes(before.probes, selection, names)
+    after = replace(before, owners=owners, claims=claims, claimed=claimed, probes=probes)
     changed_entries = {name: _entry(after, selection, name) for name in stale}
-    if all(before.entries.get(name) == entry for name, entry in changed_entries.items()):
+    if probes is before.probes and all(before.entries.get(name) == entry for name, entry in changed_entries.items()):
         return after
     merged, rows = _merged(before.entries, changed_entries), _merged(before.rows, rows_of(changed_entries))
-    return replace(after, entries=merged, rows=rows, document=document_of(rows))
+    return replace(after, entries=merged, rows=rows, document=document_of(rows, probes))
+
+
+def _probes(before: Mapping[str, str], selection: Selection, names: Iterable[str]) -> Mapping[str, str]:
+    """Return the probes of all services, after a change of the services `names`; `before` itself, if they are the
+    same."""
+    changed = {name: learned(selection, name).document for name in names}
+    if all(before.get(name, "") == document for name, document in changed.items()):
+        return before
+    return {name: document for name, document in sorted({**before, **changed}.items()) if document}
 
 
 def rows_of(of: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -101,9 +114,11 @@ def rows_of(of: Mapping[str, bytes]) -> dict[str, bytes]:
     return {name: b'"%b":%b' % (name.encode(), entry) if entry else b"" for name, entry in of.items()}
 
 
-def document_of(rows: Mapping[str, bytes]) -> bytes:
-    """Return the document with these parts."""
-    return b'{"services":{%b}}' % b",".join(filter(None, rows.values()))
+def document_of(rows: Mapping[str, bytes], probes: Mapping[str, str]) -> bytes:
+    """Return the document with these parts. The probes of a service are a text in it: only the emitter reads them."""
+    services = b'"services":{%b}' % b",".join(filter(None, rows.values()))
+    more = b',"probes":%b' % json.dumps(probes, separators=(",", ":")).encode() if probes else b""
+    return b"{%b%b}" % (services, more)
 
 
 def _merged(before: Mapping[str, bytes], changed: Mapping[str, bytes]) -> dict[str, bytes]:

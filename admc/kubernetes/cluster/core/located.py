@@ -36,7 +36,9 @@ def located(before: Located, programs: Sequence[FollowedProgram]) -> Located:
     entries: dict[str, bytes] = {}
     for own in reversed(endpoints):
         entries |= own.entries
-    return Located(endpoints, document_of(rows_of(dict(sorted(entries.items())))), entries)
+    probes = {name: document for own in reversed(endpoints) for name, document in own.probes.items()}
+    rows = rows_of(dict(sorted(entries.items())))
+    return Located(endpoints, document_of(rows, dict(sorted(probes.items()))), entries)
 
 
 def _is(one: object, other: object) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from admc.kubernetes.cluster.core.probes import learned
 from admc.kubernetes.cluster.names import CONTROLLER
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
 from dsl.syntax.tokens import label_text
@@ -110,6 +111,7 @@ def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[
     else:
         yield from _host_network(selection, name)
         yield from _unrecognised(selection, name)
+        yield from _probes(selection, name)
         yield from _ports(selection, name, service)
         yield from _selector(selection, name, service)
 
@@ -178,6 +180,19 @@ def _unrecognised(selection: Selection, name: str) -> Iterator[Diagnostic]:
             cause="; ".join(reasons[:REASONS]) + more,
             hint="let webhooks leave admc's containers as they are, write the manifest again with `admc inject`, and "
             "replace the pods; `admc explain ADM953` tells more",
+        )
+
+
+def _probes(selection: Selection, name: str) -> Iterator[Diagnostic]:
+    if fault := learned(selection, name).fault:
+        yield Diagnostic(
+            "ADM954",
+            Severity.WARNING,
+            f"the ADMs of `{name}` do not answer a probe of its pods",
+            selection.program.services[name].span,
+            cause=fault,
+            hint="pass the manifest through `admc inject` again, which says what is wrong with the probe, if it is; "
+            "until then the kubelet gets 404 for it",
         )
 
 
