@@ -19,6 +19,7 @@ from emitters.envoy.chains.clusters import UNLIMITED
 from emitters.envoy.messages.typed import Json, extension, message, typed
 from emitters.envoy.resources import CLUSTER, PROBES, ROUTES
 from emitters.health_probes import ProbeKind, parse
+from emitters.ports import HANDOVER_IPV4, HANDOVER_IPV6
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +66,7 @@ def _route(name: str) -> Json:
 
 def _cluster(name: str, probe: Probe, written: WrittenProbe, address: str) -> Json:
     limit = {"max_connections": UNLIMITED, "max_pending_requests": UNLIMITED, "max_requests": UNLIMITED}
+    source = HANDOVER_IPV6 if ":" in address else HANDOVER_IPV4
     process = {"socket_address": {"address": address, "port_value": probe.port}}
     endpoint = {
         "address": {"envoy_internal_address": {"server_listener_name": PROBE_ANSWERS}},
@@ -75,6 +77,8 @@ def _cluster(name: str, probe: Probe, written: WrittenProbe, address: str) -> Js
         "type": "STATIC",
         "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [{"endpoint": endpoint}]}]},
         "health_checks": [_health_check(probe, written, address)],
+        # As what the ingress listener hands over: a process that trusts 127.0.0.1 takes no check for one of its own.
+        "upstream_bind_config": {"source_address": {"address": source, "port_value": 0}},
         # In its panic mode, Envoy would take an unhealthy endpoint for a healthy one.
         "common_lb_config": {"healthy_panic_threshold": {"value": 0.0}},
         # A caller that sends many requests at once makes no other request fail.

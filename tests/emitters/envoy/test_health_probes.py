@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import http.server
+import os
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +28,9 @@ from emitters.ports import ADMIN_PORT, PROBE_PORT, STARTUP_PORT
 from tests.emitters.envoy.ads import Ads
 from tests.emitters.envoy.support import ENVOY
 from tests.emitters.envoy.test_pod_bootstrap import ADDRESSES, PROGRAM, envoy, folder, get, until, write
+from tests.emitters.interception.namespaces import NEEDS_ROOT
 from tests.serve.pki import Authority
+from tests.testbed.mesh import kernel
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
@@ -63,12 +67,14 @@ class Web:
     def start(self) -> None:
         web = self
         self.requests: list[tuple[str, str, Any]] = []
+        self.peers: set[str] = set()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
                 web.requests.append((self.command, self.path, self.headers))
+                web.peers.add(self.client_address[0])
                 self.send_response(web.status)
                 self.send_header("content-length", "0")
                 self.end_headers()
@@ -180,6 +186,7 @@ def test_the_adm_answers_by_the_last_check_of_the_process_and_asks_it_nothing_el
         assert headers.get_all("x-probe") == ["50%REQ(x)%", "two"]
         assert headers["user-agent"].startswith("kube-probe/")
         assert headers["accept"] == "*/*"
+        assert made.web.peers == {"127.0.0.6"}
         assert made.secure.requests[0][1] == "/"
         assert made.secure.requests[0][2]["host"] == f"127.0.0.1:{HTTPS}"
 
@@ -244,11 +251,25 @@ def test_a_process_that_does_not_answer_in_time_is_not_healthy(folder: Path, alo
         web.stop()
 
 
-def test_in_a_network_of_ipv6_alone_the_process_is_asked_there(folder: Path, alone: None) -> None:
+@pytest.fixture
+def with_ipv6() -> Iterator[None]:
+    """A network of its own, with the address that the rules container of a pod adds."""
+    home, own = os.open("/proc/thread-self/ns/net", os.O_RDONLY), kernel.new_network()
+    with kernel.inside(own, home):
+        for command in ("link set lo up", "addr add ::6/128 dev lo"):
+            subprocess.run(["ip", *command.split()], check=True)
+        yield
+    os.close(own)
+    os.close(home)
+
+
+@NEEDS_ROOT
+def test_in_a_network_of_ipv6_alone_the_process_is_asked_there(folder: Path, with_ipv6: None) -> None:
     web = Web(HTTP, "::1")
     web.start()
     one = probe(ProbeKind.HTTP, HTTP, "/healthz")
     with answering(folder, ServiceProbes("::1", (one,))):
         until(lambda: ask(one.path)[0] == 200)
         assert web.requests[0][2]["host"] == f"[::1]:{HTTP}"
+        assert web.peers == {"::6"}
     web.stop()
