@@ -26,8 +26,10 @@ MAX_PROBES: Final = 32
 MAX_PATH: Final = 1_024
 MAX_HEADERS: Final = 16
 MAX_VALUE: Final = 1_024
-MAX_SECONDS: Final = 2**31 - 1
-"""The most that Kubernetes takes for a period or a timeout."""
+MAX_PERIOD: Final = 2**31 - 1
+"""The longest that Kubernetes takes."""
+MAX_TIMEOUT: Final = 300
+"""An ADM that starts beside a process that hangs has its listeners only when the first checks have ended."""
 PERIOD: Final = 10
 TIMEOUT: Final = 1
 """The defaults of Kubernetes, in seconds."""
@@ -145,8 +147,8 @@ def fault(probe: Probe) -> str:
         )
     if len(probe.path) > MAX_PATH:
         return f"its path has more than {MAX_PATH:,} characters, with what admc adds"
-    if not (0 < probe.period <= MAX_SECONDS and 0 < probe.timeout <= MAX_SECONDS):
-        return "its period and its timeout are not both positive"
+    if not (0 < probe.period <= MAX_PERIOD and 0 < probe.timeout <= MAX_TIMEOUT):
+        return f"its period is not positive, or its timeout is not between 1 and {MAX_TIMEOUT} s"
     return _fault_of_headers(probe.headers)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from emitters.envoy.chains.clusters import UNLIMITED
+from emitters.envoy.chains.clusters import MAX_HEADERS, MAX_HEADERS_KB, UNLIMITED
 from emitters.envoy.messages.typed import Json, extension, message, typed
 from emitters.envoy.resources import CLUSTER, PROBES, ROUTES
 from emitters.health_probes import ProbeKind, parse
@@ -84,9 +84,11 @@ def _cluster(name: str, probe: Probe, written: WrittenProbe, address: str) -> Js
         # A caller that sends many requests at once makes no other request fail.
         "circuit_breakers": {"thresholds": [limit]},
     }
-    if written.kind is ProbeKind.GRPC:
-        http2: Json = {"explicit_http_config": {"http2_protocol_options": {}}}
-        result["typed_extension_protocol_options"] = {_OPTIONS: typed(_OPTIONS, **http2)}
+    if written.kind is not ProbeKind.TCP:
+        version = "http2_protocol_options" if written.kind is ProbeKind.GRPC else "http_protocol_options"
+        headers = {"max_headers_count": MAX_HEADERS, "max_response_headers_kb": MAX_HEADERS_KB}
+        options = typed(_OPTIONS, explicit_http_config={version: {}}, common_http_protocol_options=headers)
+        result["typed_extension_protocol_options"] = {_OPTIONS: options}
     if written.kind is ProbeKind.HTTPS:
         # As the kubelet does, this takes any certificate.
         context = extension(

@@ -23,7 +23,18 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from emitters.envoy import Mode, passthrough
 from emitters.envoy.bootstrap import pod
 from emitters.envoy.health_checks import probe_resources
-from emitters.health_probes import Probe, ProbeHeader, ProbeKind, ServiceProbes, WrittenProbe, path
+from emitters.health_probes import (
+    MAX_PERIOD,
+    MAX_PROBES,
+    MAX_TIMEOUT,
+    Probe,
+    ProbeHeader,
+    ProbeKind,
+    ServiceProbes,
+    WrittenProbe,
+    fault,
+    path,
+)
 from emitters.ports import ADMIN_PORT, PROBE_PORT, STARTUP_PORT
 from tests.emitters.envoy.ads import Ads
 from tests.emitters.envoy.support import ENVOY
@@ -63,6 +74,7 @@ class Web:
     address: str = "127.0.0.1"
     certificate: Path | None = None
     status: int = 200
+    headers: int = 0
 
     def start(self) -> None:
         web = self
@@ -76,6 +88,8 @@ class Web:
                 web.requests.append((self.command, self.path, self.headers))
                 web.peers.add(self.client_address[0])
                 self.send_response(web.status)
+                for number in range(web.headers):
+                    self.send_header(f"x-{number}", "a")
                 self.send_header("content-length", "0")
                 self.end_headers()
 
@@ -186,6 +200,7 @@ def test_the_adm_answers_by_the_last_check_of_the_process_and_asks_it_nothing_el
         assert headers.get_all("x-probe") == ["50%REQ(x)%", "two"]
         assert headers["user-agent"].startswith("kube-probe/")
         assert headers["accept"] == "*/*"
+        assert {name.lower() for name in headers} == {"host", "x-probe", "user-agent", "accept"}
         assert made.web.peers == {"127.0.0.6"}
         assert made.secure.requests[0][1] == "/"
         assert made.secure.requests[0][2]["host"] == f"127.0.0.1:{HTTPS}"
@@ -249,6 +264,34 @@ def test_a_process_that_does_not_answer_in_time_is_not_healthy(folder: Path, alo
         web.start()
         until(lambda: ask(one.path)[0] == 200)
         web.stop()
+
+
+def test_envoy_sends_exactly_whatever_a_probe_may_have(folder: Path, alone: None) -> None:
+    rest = "/~!$&'()*+,;=:@-._%20//%2f/..?~!$&'()*+,;=:@-._%2F?/"
+    value = "".join(map(chr, range(0x21, 0x7F))) + " \t!"
+    listed = [ProbeHeader("!#$%&'*+.^_`|~0aZ-", value), ProbeHeader("Accept", "text/x"), ProbeHeader("x-empty", "")]
+    listed += [ProbeHeader("User-Agent", "%START_TIME%"), *(ProbeHeader(f"x-{number}", "a") for number in range(12))]
+    headers = tuple(listed)
+    longest = Probe(
+        path(WrittenProbe(ProbeKind.HTTP, "web", rest), HTTP, headers, MAX_PERIOD, MAX_TIMEOUT),
+        HTTP,
+        headers,
+        MAX_PERIOD,
+        MAX_TIMEOUT,
+    )
+    others = [probe(ProbeKind.HTTP, HTTP, f"/{number}") for number in range(MAX_PROBES - 2)]
+    service = probe(ProbeKind.GRPC, GRPC, "/~!$&'()*+,;=:@-._/")
+    every = (longest, service, *others)
+    assert not any(map(fault, every))
+    web = Web(HTTP, headers=500)
+    web.start()
+    with answering(folder, ServiceProbes("127.0.0.1", every)):
+        until(lambda: all(ask(one.path)[0] == 200 for one in every if one is not service))
+        assert ask(service.path)[0] == 503
+        (asked,) = (found for found in web.requests if found[1] == rest)
+        for header in headers:
+            assert asked[2].get_all(header.name) == [header.value]
+    web.stop()
 
 
 @pytest.fixture
