@@ -72,8 +72,9 @@ def from_json(
         content = data.removeprefix(BOM_UTF8)
         file = read(_ClusterDocument, content) if of_several else read(_EndpointsFile, content)
         probes = (file.probes or {}) if isinstance(file, _ClusterDocument) else {}
-        for text in probes.values():
-            probes_of(text)
+        for name, text in probes.items():
+            if before is None or before.probes.get(name) != text:
+                probes_of(text)
     except DocumentError as error:
         _wrong(findings, error.message, error.hint)
         raise EmitError(findings.items) from error

@@ -134,3 +134,25 @@ def test_the_names_that_a_snapshot_refers_to_come_from_all_of_its_types() -> Non
     assert both.referenced[CLUSTER] == {"a", "b"}
     newer = Snapshot.of([*listeners, *routes, *clusters, resource(ENDPOINTS, "a", 2)]).sharing(snapshot)
     assert newer.referenced[ROUTES] is snapshot.referenced[ROUTES]
+
+
+def test_a_snapshot_with_more_resources_shares_the_other_collections() -> None:
+    before = Snapshot.of(
+        [resource(CLUSTER, "b", 1, ("-",)), resource(ROUTES, "r", 1, ("b",)), resource(LISTENER, "l", 1)]
+    )
+    after = before.with_resources([resource(CLUSTER, "a", 1, ("-",)), resource(ROUTES, "r", 2, ("a",))])
+    assert list(after.of_type(CLUSTER).resources) == ["a", "b"]
+    assert after.of_type(ROUTES).version != before.of_type(ROUTES).version
+    assert after.of_type(LISTENER) is before.of_type(LISTENER)
+    assert before.with_resources([]).version == before.version
+    made_at_once = Snapshot.of(
+        [
+            resource(CLUSTER, "a", 1, ("-",)),
+            resource(CLUSTER, "b", 1, ("-",)),
+            resource(ROUTES, "r", 2, ("a",)),
+            resource(LISTENER, "l", 1),
+        ]
+    )
+    assert after.version == made_at_once.version
+    more = before.with_resources([resource(SECRET, "s", 1)])
+    assert list(more.collections) == sorted([CLUSTER, LISTENER, ROUTES, SECRET])
