@@ -94,17 +94,19 @@ def removed_clusters_unsubscribed(states: Mapping[str, TypeState], target: Snaps
 def users_may_follow(states: Mapping[str, TypeState], target: Snapshot) -> bool:
     """Whether a returning client has resources to be removed, and may still name listeners or routes that use these."""
     listeners, routes = states.get(LISTENER), states.get(ROUTES)
-    if routes is not None and routes.requested:
-        return False  # clients request listeners before routes
+    there = target.of_type(LISTENER).resources
+    # A proxy requests listeners before the routes of these, and routes of its bootstrap even before them.
+    has_listeners = listeners is not None and listeners.requested
+    if routes is not None and routes.requested and (has_listeners or not there):
+        return False
     if all(
         state.known.keys() <= target.of_type(type_url).resources.keys()
         for type_url, state in states.items()
         if type_url in _KEPT_WHILE_USED
     ):
         return False
-    if listeners is None or not listeners.requested:
+    if listeners is None or not has_listeners:
         return True
-    there = target.of_type(LISTENER).resources
     return any(
         reference.type_url == ROUTES
         for name in listeners.known

@@ -129,5 +129,6 @@ def test_a_pod_is_ready_when_its_processes_are_and_restarts_those_that_are_not(m
     mesh.until(lambda: all(each["restartCount"] > 0 for each in statuses(mesh).values()), "restarted processes")
     mesh.until(ready(mesh, is_ready=True), "ready processes after a restart")
 
-    # All those checks took no token of the quota, and the guard admits none of the kubelet's addresses.
-    assert asked(mesh, *["http://cart:8081/"] * 5) == [200, 200, 200, 429, 429]
+    # All those checks took no token of the quota, and the guard admits none of the kubelet's addresses. The address of
+    # the Service would be refused until the network has heard that the pod is ready again.
+    assert asked(mesh, *[f"http://{address}:8081/"] * 5) == [200, 200, 200, 429, 429]
