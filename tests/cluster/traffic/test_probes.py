@@ -62,7 +62,7 @@ def mesh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mesh]:
 
 
 def container(kind: str) -> dict[str, Any]:
-    probe = {**ASKS[kind], "periodSeconds": 1, "timeoutSeconds": 2}
+    probe = {**ASKS[kind], "periodSeconds": 1, "timeoutSeconds": 5}
     pair = Authority("pods").issue(dns=("other.example",))
     return {
         "name": kind,
@@ -70,6 +70,8 @@ def container(kind: str) -> dict[str, Any]:
         "command": ["python", "/admc/own/tests/cluster/traffic/probed.py", kind, str(PORTS[kind])],
         "env": [{"name": "PEM", "value": (pair.key + pair.certificate).decode()}],
         "ports": [{"name": "main", "containerPort": 8081}] if kind == "http" else [],
+        # Without a request, a container has next to no share of a machine that does other work.
+        "resources": {"requests": {"cpu": "50m"}},
         "securityContext": {"runAsUser": 1000, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}},
         "startupProbe": {**probe, "failureThreshold": 600},
         "readinessProbe": {**probe, "failureThreshold": 1},
