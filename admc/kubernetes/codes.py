@@ -40,8 +40,8 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
     "ADM925": (
         "a container listens at a port of the ADM",
         "All containers of a pod share its ports. The ADM needs six of them: 15000 on loopback shows its state, 15001 "
-        "and 15006 take redirected connections, 15021 answers its startup probe, 15022 the probes of the pod, and 15023 "
-        "receives the report of the end of the pod.",
+        "and 15006 take redirected connections, 15021 answers its startup probe, 15022 the probes of the pod, and "
+        "15023 receives the report of the end of the pod.",
     ),
     "ADM926": (
         "a pod template is of two services",

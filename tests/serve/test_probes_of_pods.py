@@ -26,9 +26,10 @@ from emitters.envoy.resources import PROBES
 from emitters.errors import EmitError
 from emitters.health_probes import Probe, ProbeKind, ServiceProbes, WrittenProbe, path, text_of
 from emitters.ports import STARTUP_PORT
+from tests.emitters.envoy.conftest import folder
+from tests.emitters.envoy.pod_bed import envoy, get
 from tests.emitters.envoy.support import ENVOY
 from tests.emitters.envoy.test_health_probes import Web, ask
-from tests.emitters.envoy.test_pod_bootstrap import envoy, folder, get
 from xds_server.resources.cache import SnapshotCache
 from xds_server.resources.types import CLUSTER, ROUTES
 from xds_server.transport.server import XdsServer

@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-import yaml
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from emitters.envoy import Mode, passthrough
-from emitters.envoy.bootstrap import pod
 from emitters.envoy.health_checks import probe_resources
 from emitters.health_probes import (
     MAX_PERIOD,
@@ -35,10 +33,11 @@ from emitters.health_probes import (
     fault,
     path,
 )
-from emitters.ports import ADMIN_PORT, PROBE_PORT, STARTUP_PORT
+from emitters.ports import PROBE_PORT, STARTUP_PORT, STOP_PATH, STOP_PORT
 from tests.emitters.envoy.ads import Ads
+from tests.emitters.envoy.pod_bed import envoy, get, until, write
 from tests.emitters.envoy.support import ENVOY
-from tests.emitters.envoy.test_pod_bootstrap import ADDRESSES, PROGRAM, envoy, folder, get, until, write
+from tests.emitters.envoy.test_pod_bootstrap import ADDRESSES, PROGRAM
 from tests.emitters.interception.namespaces import NEEDS_ROOT
 from tests.serve.pki import Authority
 from tests.testbed.mesh import kernel
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["folder"]
 pytestmark = [pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform"), pytest.mark.long]
 HTTP, HTTPS, GRPC, TCP = 8080, 8443, 9000, 7000
 HEADERS = (ProbeHeader("X-Probe", "50%REQ(x)%"), ProbeHeader("Host", "shop.example"), ProbeHeader("X-Probe", "two"))
@@ -152,10 +150,6 @@ def answering(folder: Path, probes: ServiceProbes) -> Iterator[Ads]:
     """An ADM that enforces nothing, and answers these probes."""
     port = free_port()
     credentials = write(folder, port)
-    bootstrap = folder / pod.BOOTSTRAP_FILE
-    content = yaml.safe_load(bootstrap.read_bytes())
-    del content["admin"]["allow_paths"]  # the test sends POST
-    bootstrap.write_text(yaml.safe_dump(content))
     own = passthrough(PROGRAM, ADDRESSES, Mode.POD)
     assert own is not None
     made = probe_resources(probes)
@@ -234,7 +228,7 @@ def test_the_adm_answers_by_the_last_check_of_the_process_and_asks_it_nothing_el
         within_a_period([200] * 4)
 
         # A pod that ends is not ill.
-        assert fail() == 200
+        assert get(STOP_PORT, STOP_PATH) == (200, b"OK\n")
         steady = time.monotonic() + 2.5
         while time.monotonic() < steady:
             assert statuses() == [200] * 4
@@ -246,12 +240,6 @@ def test_the_adm_answers_by_the_last_check_of_the_process_and_asks_it_nothing_el
         made = process(folder)
         within_a_period([200] * 4)
         made.stop()
-
-
-def fail() -> int:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", ADMIN_PORT, timeout=5)) as connection:
-        connection.request("POST", "/healthcheck/fail")
-        return connection.getresponse().status
 
 
 def test_a_process_that_does_not_answer_in_time_is_not_healthy(folder: Path, alone: None) -> None:
