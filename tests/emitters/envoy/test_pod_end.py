@@ -16,7 +16,7 @@ from emitters.addresses.dialing import binds, dials
 from emitters.envoy import Mode, emit
 from emitters.envoy.chains.clusters import endpoints
 from emitters.envoy.messages.typed import message
-from emitters.envoy.resources import ENDPOINTS, SIBLINGS
+from emitters.envoy.resources import ENDPOINTS, PROBES, ROUTES, SIBLINGS
 from emitters.ports import ADMIN_PORT, STARTUP_PORT, STOP_PATH, STOP_PORT
 from tests.emitters.envoy.ads import Ads
 from tests.emitters.envoy.http2_frames import PREFACE
@@ -58,8 +58,11 @@ def adm_of_back(folder: Path) -> Iterator[Mapping[tuple[str, str], Dial]]:
     program, placement = load(TEXT)
     addresses = private(loopback(program))
     (adm,) = emit(program, placement, addresses, Mode.EXPLICIT)
-    siblings = message(ENDPOINTS, endpoints(SIBLINGS, (), 1))
-    adm = dataclasses.replace(adm, endpoints={**adm.endpoints, SIBLINGS: siblings})
+    # What an ADM in a pod asks for before it starts.
+    siblings, probes = message(ENDPOINTS, endpoints(SIBLINGS, (), 1)), message(ROUTES, {"name": PROBES})
+    adm = dataclasses.replace(
+        adm, endpoints={**adm.endpoints, SIBLINGS: siblings}, routes={**adm.routes, PROBES: probes}
+    )
     protocols = {
         (name, port.number): port.protocol.value for name, item in program.services.items() for port in item.ports
     }
