@@ -19,6 +19,8 @@ __all__ = ["BuildError", "MissingError", "Program", "build", "find", "missing"]
 
 HINT: Final = "`make tools` builds it (Go; 15 to 25 minutes of CPU for everything)"
 _KUBERNETES_VERSION: Final = "k8s.io/component-base/version.gitVersion"
+_HELM_VERSION: Final = "helm.sh/helm/v3/internal/version.version"
+_OF_HELM: Final = ("helm.sh/helm/v3/pkg/chartutil", "helm.sh/helm/v3/pkg/lint/rules")
 
 
 class Program(NamedTuple):
@@ -40,8 +42,9 @@ KUBELET: Final = _kubernetes("kubelet")
 PROXY: Final = _kubernetes("kube-proxy")
 KUBECTL: Final = _kubernetes("kubectl")
 KWOK: Final = Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok")
+HELM: Final = Program("helm", "helm", "helm.sh/helm/v3/cmd/helm")
 
-PROGRAMS: Final = (ETCD, API_SERVER, KUBELET, CONTROLLER_MANAGER, SCHEDULER, PROXY, KUBECTL, KWOK)
+PROGRAMS: Final = (ETCD, API_SERVER, KUBELET, CONTROLLER_MANAGER, SCHEDULER, PROXY, KUBECTL, KWOK, HELM)
 """In the order in which they are built: what most tests need comes first."""
 NODE: Final = (ETCD, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, KUBELET, PROXY)
 
@@ -64,11 +67,25 @@ def missing(programs: Iterable[Program]) -> list[Program]:
 
 def build(program: Program, seconds: float) -> Path:
     """Raises `MissingError`, `BuildError` and `TimeoutExpired`."""
-    flags = ""
+    settings = " ".join(f"-X {name}={value}" for name, value in _settings(program).items())
+    return golang.build(sources(program), program.name, program.package, flags=settings, seconds=seconds)
+
+
+def _settings(program: Program) -> dict[str, str]:
+    """Variables that the linker sets, as the makefiles of the modules do: the versions that a program says."""
+    module = sources(program) / "go.mod"
     if program.module == "kubernetes":
-        version = _required(sources(program) / "go.mod", "k8s.io/kubernetes")
-        flags = f"-X {_KUBERNETES_VERSION}={version}"
-    return golang.build(sources(program), program.name, program.package, flags=flags, seconds=seconds)
+        return {_KUBERNETES_VERSION: _required(module, "k8s.io/kubernetes")}
+    if program == HELM:
+        minor = _required(module, "k8s.io/client-go").split(".")[1]
+        # Without a cluster, charts are rendered for this version of Kubernetes.
+        kubernetes = {
+            f"{package}.k8sVersion{part}": value
+            for package in _OF_HELM
+            for part, value in (("Major", "1"), ("Minor", minor))
+        }
+        return {_HELM_VERSION: _required(module, "helm.sh/helm/v3"), **kubernetes}
+    return {}
 
 
 def _required(module: Path, name: str) -> str:
