@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,8 +30,6 @@ _WHY: Final = (
     "kubectl describe programs"
 )
 """Shown where a command fails."""
-_DEVELOPMENT: Final = re.compile(r"pyarrow|_?pytest|mypy|.*__mypyc|_?hypothesis|ruff|pip|setuptools|__")
-"""What is installed here that the server does not need."""
 
 
 def script() -> str:
@@ -43,9 +40,7 @@ def script() -> str:
 
 def load(node: Node) -> None:
     """The images that the page names."""
-    site = Path(sysconfig.get_path("purelib"))
-    packages = [path.name for path in site.iterdir() if not _DEVELOPMENT.match(path.name)]
-    node.load([images.busybox(BUSYBOX), images.envoy(ENVOY_IMAGE), images.python(IMAGE, packages)])
+    node.load([images.busybox(BUSYBOX), images.envoy(ENVOY_IMAGE), images.server(IMAGE)])
 
 
 def environment(node: Node, folder: Path) -> dict[str, str]:

@@ -14,10 +14,14 @@ import sys
 import sysconfig
 import tarfile
 from dataclasses import dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from packaging.requirements import Requirement
+
 from admc.testbed.envoys import envoy_binary
+from deploy import requirements
 from tests.cluster.tools import debian
 from tests.golang import MissingError
 
@@ -52,6 +56,8 @@ class Image:
     """By path in the image: where the symbolic link leads."""
     command: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    user: str = ""
+    """The user of a container whose specification names none; empty: root."""
 
     @property
     def full_name(self) -> str:
@@ -99,6 +105,8 @@ class Image:
         own = {"Env": [f"{name}={value}" for name, value in sorted(self.environment.items())], "WorkingDir": "/"}
         if self.command:
             own["Entrypoint"] = list(self.command)
+        if self.user:
+            own["User"] = self.user
         platform = {"architecture": _ARCHITECTURES.get(_machine(), _machine()), "os": "linux"}
         roots = {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
         config = _json({**platform, "config": own, "rootfs": roots})
@@ -144,11 +152,13 @@ def envoy(name: str = "envoy:test") -> Image:
     return Image(name, files, {}, ("/usr/local/bin/envoy",), {"PATH": "/usr/local/bin"})
 
 
-def python(name: str = "admc:test", site_packages: Iterable[str] = (), folders: Iterable[str] = ()) -> Image:
+def python(
+    name: str = "admc:test", site_packages: Iterable[str] = (), folders: Iterable[str] = (), *, code: Path = ROOT
+) -> Image:
     """This Python with the repository's packages, iptables, and some of what is installed beside them.
 
-    `site_packages` are top-level names beyond those that `admc.pod` needs; `folders` are more of the repository's.
-    Raises `MissingError`.
+    `site_packages` are top-level names beyond those that `admc.pod` needs; `folders` are more of the repository's;
+    `code` is another checkout of it. Raises `MissingError`.
     """
     stdlib = Path(sysconfig.get_path("stdlib"))
     shared = Path(sysconfig.get_config_var("DESTSHARED") or stdlib / "lib-dynload")
@@ -160,7 +170,7 @@ def python(name: str = "admc:test", site_packages: Iterable[str] = (), folders: 
         for path in sorted(site.glob(each)):
             files.update(_tree(path, f"/admc/site/{path.name}", keep_tests=True))
     for each in (*PACKAGES, *folders):
-        files.update(_tree(ROOT / each, f"/admc/own/{each}", keep_tests=True))
+        files.update(_tree(code / each, f"/admc/own/{each}", keep_tests=True))
     interpreter = Path(sys.executable).resolve()
     files[str(interpreter)] = interpreter
     tools, links = _iptables()
@@ -173,6 +183,34 @@ def python(name: str = "admc:test", site_packages: Iterable[str] = (), folders: 
     links.update({"/usr/bin/python": str(interpreter), "/usr/bin/python3": str(interpreter), **busybox().links})
     settings = {"PATH": "/usr/sbin:/usr/bin:/bin", "PYTHONPATH": "/admc/own:/admc/site", "PYTHONDONTWRITEBYTECODE": "1"}
     return Image(name, files, links, (), settings)
+
+
+SERVER_USER: Final = "65532:65532"
+SERVER_COMMAND: Final = ("python", "-m", "admc")
+SERVER_PACKAGES: Final = ("iptables",)
+"""Of Debian."""
+
+
+def server(name: str, *, code: Path = ROOT) -> Image:
+    """What the Dockerfile of the repository makes, with this Python: the same packages, user and entry point. A test
+    compares the two. Raises `MissingError`."""
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    listed = requirements.needed(lock, requirements.server_requirements())
+    parts = {part for each in listed if is_for_here(each) for part in _parts(each.name)}
+    return replace(python(name, parts, code=code), command=SERVER_COMMAND, user=SERVER_USER)
+
+
+def is_for_here(pinned: requirements.Pinned) -> bool:
+    """Whether a requirement of the lock file is for this platform and this Python."""
+    marker = Requirement(pinned.text.partition("\\")[0]).marker
+    return marker is None or marker.evaluate()
+
+
+def _parts(distribution: str) -> set[str]:
+    """The files and folders of `site-packages` that a package has."""
+    listed = metadata.files(distribution)
+    assert listed is not None, f"{distribution} does not list its files"
+    return {path.parts[0] for path in listed} - {"..", "__pycache__"}
 
 
 _SITE: Final = (
