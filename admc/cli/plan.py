@@ -178,7 +178,7 @@ async def _no_program(api: Api, name: str) -> CommandError:
         page = await api.get(PROGRAMS, limit=500)
     except ApiError as error:
         if error.is_not_found:
-            hint = "apply `deploy/crd.yaml`, and start a server of an installation"
+            hint = "install admc in the cluster, with the chart in `deploy/chart` or with `deploy/install.yaml`"
             return wrong_usage("ADM939", "the cluster does not have the kind `Program`", hint=hint)
         return unreadable(error, "the Programs")
     names = [item["metadata"]["name"] for item in page.get("items") or ()]

@@ -93,7 +93,7 @@ class Cluster:
             api, "/api/v1/namespaces", decode.namespace, changed=self._namespace
         )
         self.programs: Watched[ProgramObject] = Watched(
-            api, PROGRAMS, program_object, changed=self._program, definition="deploy/crd.yaml"
+            api, PROGRAMS, program_object, changed=self._program, definition="deploy/install.yaml"
         )
         self.plans: Watched[PlanConfigMap] = Watched(
             api,

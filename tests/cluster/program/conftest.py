@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import time
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+
+from tests.deploy.chart import definition
 
 if TYPE_CHECKING:
     from tests.cluster.api_server import ApiServer
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-def definition() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(
-        resources.files("admc.kubernetes.cluster.program").joinpath("crd.yaml").read_text()
-    )
-    return found
 
 
 def true_conditions(document: dict[str, Any]) -> set[str]:

@@ -30,12 +30,6 @@ def create(api: ApiServer, spec: Any, name: str = "shop", dry: bool = True) -> A
     return api.request("POST", PROGRAMS + strict, body)
 
 
-def test_the_file_for_users_is_that_of_the_package() -> None:
-    assert (ROOT / "deploy" / "crd.yaml").read_bytes() == (
-        ROOT / "admc/kubernetes/cluster/program/crd.yaml"
-    ).read_bytes()
-
-
 @pytest.mark.parametrize(
     "spec",
     [

@@ -7,10 +7,7 @@ import contextlib
 import secrets
 import time
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
-
-import yaml
 
 from admc.kubernetes.cluster.names import PROGRAMS
 from admc.kubernetes.cluster.program.owner import KIND
@@ -18,6 +15,7 @@ from admc.kubernetes.inject.model import Installation as Injection
 from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.template import injected
 from emitters.interception.pod import PodCaptures
+from tests.deploy.chart import definition
 from tests.serve.pki import Authority
 from tests.serve.server_process import Served, served
 from tests.testbed.ports import free_port
@@ -214,10 +212,8 @@ def _condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
 
 def installation(api: ApiServer, folder: Path, *, defined: bool = True) -> Installation:
     """`defined`: the API server gets the kind `Program`."""
-    definition = yaml.safe_load(resources.files("admc.kubernetes.cluster.program").joinpath("crd.yaml").read_text())
     if defined:
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition['metadata']['name']}"
-        api.apply(path, definition)
+        api.apply("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/programs.admc.dev", definition())
     name = f"t{secrets.token_hex(4)}"
     labels = {"admc.dev/controller": name}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from admc.kubernetes.cluster.names import PROGRAMS
 from emitters.interception.pod import PodCaptures
-from tests.cluster.program.conftest import DEFINITIONS, definition
+from tests.cluster.program.conftest import DEFINITIONS
 from tests.cluster.serve.installation import PROGRAM, Installation, installation
+from tests.deploy.chart import definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +75,7 @@ def test_what_is_missing_is_said_and_the_server_goes_on_once_it_is_there(
     shop.kubeconfig = api.credentials.kubeconfig("limited", api.url, api.credentials.client("admc", "limited"))
     grant(api, *(each for each in CORE if each not in ("pods", "configmaps")))
     with shop.server() as server:
-        server.until(lambda: "deploy/crd.yaml defines them" in server.status()["server"]["source"])
+        server.until(lambda: "deploy/install.yaml defines them" in server.status()["server"]["source"])
         define(shop, lax())
         shop.program(GOOD)
         said = shop.said("Accepted", "NotFollowed")

@@ -1,4 +1,4 @@
-"""`deploy/roles.yaml` has what `admc serve --cluster` needs, and nothing else.
+"""The roles of the chart have what `admc serve --cluster` needs, and nothing else; a page has the purpose of each.
 
 The API server's own log of requests says which rights the server used, and whether one was refused.
 """
@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-import yaml
 
 from tests.cluster.api_server import ApiError
 from tests.cluster.node.cluster import path_of
 from tests.cluster.serve.installation import Installation, installation
+from tests.deploy.chart import NAME, ROOT, installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.cluster.api_server import ApiServer
 
-ROLES = Path(__file__).parents[3] / "deploy" / "roles.yaml"
 SYSTEM = "admc-system"
-USER = f"system:serviceaccount:{SYSTEM}:admc"
+USER = f"system:serviceaccount:{SYSTEM}:{NAME}"
 PROGRAM = """\
 app shop
 service web  { http 8080  namespace NAMESPACE }
@@ -41,6 +41,12 @@ class Right(NamedTuple):
     verb: str
     namespace: str
     """Empty: in all of them, or without one."""
+
+
+def roles() -> list[dict[str, Any]]:
+    """Those that are bound to the account of the server: all bindings of the chart are for it."""
+    bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in installed() if "roleRef" in each}
+    return [each for each in installed() if (each["kind"], each["metadata"]["name"]) in bound]
 
 
 def granted(documents: list[dict[str, Any]]) -> Iterator[Right]:
@@ -71,7 +77,7 @@ def covers(right: Right, wanted: Right) -> bool:
 
 def account(api: ApiServer, folder: Path) -> Path:
     """A kubeconfig with a token of the account."""
-    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/admc/token"
+    path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{NAME}/token"
     token = api.request("POST", path, {"spec": {"expirationSeconds": 3600}})["status"]["token"]
     content = json.loads(api.kubeconfig.read_text())
     content["users"][0]["user"] = {"token": token}
@@ -111,8 +117,7 @@ def test_the_roles_are_what_the_server_uses(
     document = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
     policy.write_text(json.dumps(document))
     api = new_cluster_api([f"--audit-policy-file={policy}", f"--audit-log-path={log}"])
-    documents = list(yaml.safe_load_all(ROLES.read_text()))
-    for each in documents:
+    for each in installed():
         api.apply(path_of(each), each)
     shop = installation(api, tmp_path)
     shop.service("web", 8080)
@@ -143,5 +148,25 @@ def test_the_roles_are_what_the_server_uses(
     refused = {each["requestURI"] for each in events if each.get("responseStatus", {}).get("code") == 403}
     assert not refused
     needed = {right for each in events for right in used(each)}
-    idle = [right for right in granted(documents) if not any(covers(right, each) for each in needed)]
+    idle = [right for right in granted(roles()) if not any(covers(right, each) for each in needed)]
     assert not idle
+
+
+PLACES = {"everywhere": "", "namespaces that take part": "", "the server's namespace": SYSTEM, "`default`": "default"}
+
+
+def listed() -> Iterator[Right]:
+    """The rights in the table of the page."""
+    page = (ROOT / "docs" / "cluster" / "install.md").read_text(encoding="utf-8")
+    for row in re.findall(r"^\|(.*)\|$", page.partition("## Rights of the server")[2], re.MULTILINE):
+        group, resources, verbs, where, purpose = (cell.strip() for cell in row.split("|"))
+        if group == "group" or set(group) == {"-"}:
+            continue
+        assert purpose, row
+        for resource in re.findall(r"`([^`]+)`", resources):
+            for verb in verbs.split(", "):
+                yield Right(group.strip("`"), resource, verb, PLACES[where])
+
+
+def test_the_page_has_each_right_of_the_roles_with_its_purpose() -> None:
+    assert set(listed()) == set(granted(roles()))

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from tests.cluster.api_server import ApiError
 from tests.cluster.node import images
 from tests.cluster.node.machine import ADDRESS
 from tests.cluster.traffic.requests import Requests
+from tests.deploy.chart import definition
 from tests.serve.pki import Authority
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ class Mesh:
         node.machine.favour_pods()
         folders = ("tests/cluster/traffic", *self.folders)
         node.load([images.python(site_packages=self.site_packages, folders=folders), images.envoy()])
-        text = resources.files("admc.kubernetes.cluster.program").joinpath("crd.yaml").read_text()
-        node.apply(yaml.safe_load(text))
+        node.apply(definition())
         node.namespace(SYSTEM)
         node.namespace(self.name, {"admc.dev/controller": self.name})
         authority = Authority("life", 86400.0)

@@ -117,7 +117,7 @@ def check_name(name: str) -> tuple[Diagnostic, ...]:
     """Check the name of a `Program`: names and labels of other objects are made from it."""
     if LABEL.fullmatch(name):
         return ()
-    hint = "apply it under another name; the definition in `deploy/crd.yaml` does not admit this one"
+    hint = "apply it under another name; the definition in `deploy/install.yaml` does not admit this one"
     message = f"the name of the Program, `{name[:MAX_PATH]}`, must be a DNS label of at most 63 letters"
     return (Diagnostic("ADM930", Severity.ERROR, message, None, hint=hint),)
 
