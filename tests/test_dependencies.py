@@ -56,7 +56,7 @@ def lacking(path: Path, distributions: dict[str, list[str]]) -> set[str]:
         if path.is_relative_to(folder):
             allowed.update(*(declared(PROJECT["optional-dependencies"][extra]) for extra in extras))
     text = (ROOT / path).read_text(encoding="utf-8")
-    own = {*sys.stdlib_module_names, *PACKAGES, "tests", "_typeshed"}
+    own = {*sys.stdlib_module_names, *PACKAGES, "deploy", "tests", "_typeshed"}
 
     def is_lacking(name: str) -> bool:
         return name not in own and not allowed & {canonicalize_name(each) for each in distributions.get(name, [])}
