@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.cluster.node.cluster import Node
 
 SELECTOR = "app.kubernetes.io/name=admc"
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")
