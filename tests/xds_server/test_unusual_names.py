@@ -13,7 +13,7 @@ from xds_server.protocol.delta import DeltaStream
 from xds_server.protocol.shared_results import SharedResults
 from xds_server.protocol.sotw import SotwStream
 from xds_server.protocol.wire import parse_delta, parse_sotw
-from xds_server.resources.types import CLUSTER, ENDPOINTS, ROUTES, WHOLE
+from xds_server.resources.types import CLUSTER, ENDPOINTS, LISTENER, ROUTES, WHOLE
 
 WORLD = "clusters a=1; endpoints a=1; extensions a=1; listeners a=1>a; routes a=1>a; secrets a=1"
 ODD = ["", "\0", "a\0b", " ", "**", "x" * 1024, "\u202e", "🙂"]
@@ -73,7 +73,8 @@ def test_delta_says_that_it_is_not_there(kind: str, odd: str) -> None:
 
 def test_a_client_that_says_it_has_endpoints_without_a_name_gets_their_removal() -> None:
     stream = DeltaStream(world(WORLD), SharedResults())
-    responses = [*asked(stream, CLUSTER), *asked(stream, ENDPOINTS, "", "a", has={"": "1"}), *asked(stream, ROUTES)]
+    responses = [*asked(stream, CLUSTER), *asked(stream, ENDPOINTS, "", "a", has={"": "1"})]
+    responses += [*asked(stream, LISTENER), *asked(stream, ROUTES)]
     for response in responses:
         responses += asked(stream, response.type_url, nonce=response.nonce)
     assert "" not in [name for each in responses for name in named(each)]
