@@ -17,5 +17,10 @@ ADM_CONTAINER: Final = "admc-proxy"
 WAIT_CONTAINER: Final = "admc-wait"
 """The init container that ends when the ADMs that need the pod's address have it."""
 
+CPU: Final = "[1-9][0-9]{0,14}m?"
+"""The notation of CPU: millicores, or cores."""
+MEMORY: Final = "[1-9][0-9]{0,14}(Ki|Mi|Gi)?"
+"""The notation of memory."""
+
 IMAGE: Final = f"admc:{__version__}"
 ENVOY_IMAGE: Final = "envoyproxy/envoy:v1.40-latest"
