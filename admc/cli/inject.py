@@ -12,14 +12,16 @@ import typer
 from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.base.terminal import visible
 from admc.cli.options import IncludeOption
+from admc.cli.plan import KubeconfigOption
 from admc.kubernetes.inject.names import ENVOY_IMAGE, IMAGE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from admc.kubernetes.inject.model import Installation
-    from admc.serve.observe.injection import InjectionDocument
+    from admc.kubernetes.inject.rewrite import Manifests, Rewritten
 
 PORT: Final = 18000
-DOCUMENT: Final = "/injection.json"
 STANDARD_INPUT: Final = Path("-")
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _NAMES: Final = "a name has at most 63 lower-case letters, digits and `-`, and begins and ends with a letter or digit"
@@ -31,28 +33,31 @@ def inject(
         list[Path],
         typer.Option("-f", "--filename", metavar="FILE", help="Manifests; `-` is standard input; repeatable."),
     ],
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="The installation whose server has written what pods need."),
+    ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option("--plan", metavar="FILE", help="The plan, such as policies.plan.json, beside its program."),
+        typer.Option(
+            "--plan", metavar="FILE", help="Without NAME: the plan, such as policies.plan.json, beside its program."
+        ),
     ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option("--server", metavar="URL", help="Ask a running server instead: the address of its `--ops`."),
-    ] = None,
+    kubeconfig: KubeconfigOption = None,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Write the manifests to a file."),
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="NAME", help="The installation that pods belong to; required with --plan."),
+        typer.Option("--cluster", metavar="NAME", help="With --plan: the installation that pods belong to."),
     ] = None,
     xds: Annotated[
         str | None,
         typer.Option(
             "--xds",
             metavar="HOST:PORT",
-            help=f"The xDS server as pods dial it; that of --server, or admc-NAME.default.svc:{PORT}.",
+            help=f"With --plan: the xDS server as pods dial it, unless it is admc-NAME.default.svc:{PORT}.",
         ),
     ] = None,
     image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="The image with admc and iptables.")] = IMAGE,
@@ -79,26 +84,33 @@ def inject(
     A pod whose service has an ADM gets redirection and Envoy; a pod whose address some ADM needs waits at its start
     until the ADM has it. All other text stays as it is. A second time changes nothing.
 
-    admc inject --plan policies.plan.json --cluster shop -f app.yaml | kubectl apply -f -
+    admc inject main -f app.yaml | kubectl apply -f -
     """
     from admc.base.files import write_whole
     from admc.base.findings.report import Format, Report
     from admc.cli.output import show_report, write_error, write_out
-    from admc.kubernetes.inject.rewrite import rewritten, summary
+    from admc.kubernetes.inject.rewrite import manifests_of, summary
 
-    if (plan is None) == (server is None):
-        raise wrong_usage("ADM801", "`admc inject` needs `--plan FILE` or `--server URL`, and not both")
-    document = _planned(plan, include) if plan is not None else _asked(server or "")
-    installation = _installation(document, cluster, xds, image, envoy_image)
+    if (plan is None) == (name is None):
+        raise wrong_usage(
+            "ADM801",
+            "`admc inject` needs the name of an installation or `--plan FILE`, and not both",
+            hint="`admc inject main -f app.yaml` reads what the server of installation `main` has written; `--plan` "
+            "works without a cluster",
+        )
     if namespace is not None and not _NAME.fullmatch(namespace):
         raise wrong_usage("ADM949", f"`{visible(namespace[:100])}` is not the name of a namespace", hint=_NAMES)
-    made = rewritten(
-        [(str(path), _content(path)) for path in _once(files)],
-        document,
-        installation,
-        namespace=namespace,
-        skips_unknown=skip_unknown,
-    )
+    if name is not None:
+        _check_alone({"--cluster": cluster, "--xds": xds, "--include": include})
+        _check_installation(name)
+    elif kubeconfig is not None:
+        raise wrong_usage("ADM801", "`--plan` and `--kubeconfig` contradict each other", hint="leave one of them out")
+    manifests = manifests_of([(str(path), _content(path)) for path in _once(files)], namespace)
+    if plan is not None:
+        installation = _installation(cluster, xds, image, envoy_image)
+        made = _by_plan(plan, include, manifests, installation, skips_unknown=skip_unknown)
+    else:
+        made = _by_cluster(name or "", kubeconfig, manifests, image, envoy_image, skips_unknown=skip_unknown)
     if made.refused:
         raise CommandError(Exit.INPUT, made.findings)
     text = _joined(made.texts)
@@ -110,6 +122,17 @@ def inject(
         show_report(Report(made.findings, Exit.DONE, ""), Format.TEXT)
     write_error("".join(f"{visible(line)}\n" for line in summary(made.outcomes)))
     return Exit.DONE
+
+
+def _check_alone(others: Mapping[str, object]) -> None:
+    given = [option for option, value in others.items() if value]
+    if given:
+        raise wrong_usage(
+            "ADM801",
+            f"`{given[0]}` is for `--plan`, and the name of an installation is given",
+            cause="the `Injection` objects of the installation say it",
+            hint="leave it out",
+        )
 
 
 def _once(files: list[Path]) -> list[Path]:
@@ -130,54 +153,62 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _planned(path: Path, include: list[Path] | None) -> InjectionDocument:
-    """The document from a plan that `admc serve` would serve."""
+def _by_plan(
+    path: Path,
+    include: list[Path] | None,
+    manifests: Manifests,
+    installation: Installation,
+    *,
+    skips_unknown: bool,
+) -> Rewritten:
+    """Inject by a plan that `admc serve` would serve."""
+    from admc.compile.plan.read import read_plan
+    from admc.kubernetes.inject.needs import estimates_of
+    from admc.kubernetes.inject.plan_rows import plan_rows
+    from admc.kubernetes.inject.rewrite import rewritten
+    from admc.kubernetes.inject.services import Services
     from admc.serve.compiling.inputs import Inputs
     from admc.serve.compiling.reviewed_plan import placed
-    from admc.serve.observe.injection import injection_document
 
-    return injection_document([placed(path, Inputs(path, tuple(include or ())))])
-
-
-def _asked(server: str) -> InjectionDocument:
-    """The document from a running server."""
-    from admc.cli.status import fetched, no_admc
-    from admc.serve.observe.injection import InjectionFormatError, from_json
-
-    try:
-        return from_json(fetched(server, DOCUMENT))
-    except InjectionFormatError as error:
-        raise no_admc(server, str(error)) from error
+    rows = plan_rows(*placed(path, Inputs(path, tuple(include or ()))))
+    services = Services(rows, manifests.objects, installation.server, estimates_of(read_plan(path)))
+    return rewritten(manifests, services.injections, installation, services, skips_unknown=skips_unknown)
 
 
-def _installation(
-    document: InjectionDocument, cluster: str | None, xds: str | None, image: str, envoy_image: str
-) -> Installation:
+def _by_cluster(
+    name: str, kubeconfig: Path | None, manifests: Manifests, image: str, envoy_image: str, *, skips_unknown: bool
+) -> Rewritten:
+    """Inject by the `Injection` objects of an installation."""
+    import asyncio
+
+    from admc.kubernetes.cluster.injections.reading import specs_in
+    from admc.kubernetes.inject.model import Installation
+    from admc.kubernetes.inject.rewrite import rewritten
+
+    namespaces = manifests.namespaces(skips_unknown=skips_unknown)
+    specs = asyncio.run(specs_in(name, namespaces, kubeconfig)) if namespaces else {}
+    return rewritten(manifests, specs, Installation(name, "", image, envoy_image), skips_unknown=skips_unknown)
+
+
+def _check_installation(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise wrong_usage("ADM929", f"`{visible(name[:100])}` is not the name of an installation", hint=_NAMES)
+
+
+def _installation(cluster: str | None, xds: str | None, image: str, envoy_image: str) -> Installation:
     from admc.kubernetes.inject.model import Installation
 
-    if cluster and document.installation and cluster != document.installation:
-        raise wrong_usage(
-            "ADM929",
-            f"the server is that of installation `{visible(document.installation)}`, not of `{visible(cluster)}`",
-            hint="leave `--cluster` out, or ask the other server",
-        )
-    name = cluster or document.installation
-    if not name:
+    if not cluster:
         raise wrong_usage(
             "ADM929", "it is not said which installation the pods belong to", hint="give `--cluster NAME`"
         )
-    if not _NAME.fullmatch(name):
-        raise wrong_usage(
-            "ADM929",
-            f"`{visible(name[:100])}` is not the name of an installation",
-            hint=_NAMES,
-        )
-    where = xds or document.server or f"admc-{name}.default.svc:{PORT}"
+    _check_installation(cluster)
+    where = xds or f"admc-{cluster}.default.svc:{PORT}"
     if not _SERVER.fullmatch(where) or not 0 < int(where.rpartition(":")[2]) < 65536:
         raise wrong_usage(
             "ADM929", f"`{visible(where[:300])}` is not the address of a server", hint="write `--xds HOST:PORT`"
         )
-    return Installation(name, where, image, envoy_image)
+    return Installation(cluster, where, image, envoy_image)
 
 
 def _joined(texts: tuple[str, ...]) -> str:

@@ -156,6 +156,14 @@ def serve(
             help="With --cluster: another repository from which pods may have the image of --envoy-image; repeatable.",
         ),
     ] = None,
+    adm_limits: Annotated[
+        str | None,
+        typer.Option(
+            "--adm-limits",
+            metavar="cpu=AMOUNT,memory=AMOUNT",
+            help="With --cluster: limits of the resources of injected ADMs, as quotas ask for; none unless given.",
+        ),
+    ] = None,
     tls_ca: Annotated[
         Path | None,
         typer.Option(
@@ -246,6 +254,7 @@ def serve(
         envoy_image,
         tuple(also_image or ()),
         tuple(also_envoy_image or ()),
+        adm_limits,
     )
     check_cluster(
         in_cluster,

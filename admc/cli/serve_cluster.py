@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.base.files import read_bounded
 from admc.base.terminal import visible
+from admc.kubernetes.inject.names import CPU, MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from admc.kubernetes.inject.spec import Amounts
     from admc.serve.app import ListenOptions
 
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 """The name of an installation: a DNS label, short enough for the additions in names of objects."""
 REPOSITORY: Final = re.compile(r"(?:[A-Za-z0-9.\[\]:-]{1,253}/)?[a-z0-9._-]{1,255}(?:/[a-z0-9._-]{1,255}){0,20}")
 """A repository of images, without tag and digest."""
+LIMITS: Final = {"cpu": CPU, "memory": MEMORY}
 ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
@@ -32,6 +35,8 @@ class ClusterOptions(NamedTuple):
     envoy_image: str | None
     also_images: tuple[str, ...]
     also_envoy_images: tuple[str, ...]
+    limits: str | None
+    """Of ADMs: `cpu=500m,memory=256Mi`."""
 
 
 def check(options: ClusterOptions, certificate: tuple[Path | None, Path | None], others: Mapping[str, object]) -> None:
@@ -51,6 +56,7 @@ def check(options: ClusterOptions, certificate: tuple[Path | None, Path | None],
             "--envoy-image": options.envoy_image,
             "--also-image": options.also_images or None,
             "--also-envoy-image": options.also_envoy_images or None,
+            "--adm-limits": options.limits,
         }
         alone = [name for name, value in own.items() if value is not None]
         if alone:
@@ -100,6 +106,25 @@ def _check_certificate(certificate: tuple[Path | None, Path | None], authority: 
         )
 
 
+def adm_limits(given: str) -> Amounts:
+    """Read limits as `cpu=500m,memory=256Mi`. Raises `CommandError`."""
+    from admc.kubernetes.inject.spec import Amounts
+
+    amounts: dict[str, str] = {}
+    for part in given.split(","):
+        name, _, amount = part.partition("=")
+        pattern = LIMITS.get(name)
+        if pattern is None or name in amounts or not re.fullmatch(pattern, amount):
+            raise wrong_usage(
+                "ADM801",
+                f"`--adm-limits` has no limits of resources in `{visible(part[:100])}`",
+                hint="write `cpu=500m,memory=256Mi`, or one of the two; CPU in whole millicores (`500m`) or cores "
+                "(`2`), memory in Ki, Mi or Gi",
+            )
+        amounts[name] = amount
+    return Amounts(amounts.get("cpu"), amounts.get("memory"))
+
+
 def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: float | None) -> int:
     """Run the server. Raises `CommandError`."""
     from admc.kubernetes.cluster.app import Installation, own_address, serve
@@ -109,8 +134,9 @@ def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: flo
     name = options.name or ""
     at = options.reached_at or (f"admc-{name}.{namespace}.svc", listening.xds[1])
     images = options.image or IMAGE, options.envoy_image or ENVOY_IMAGE, options.also_images, options.also_envoy_images
+    limits = None if options.limits is None else adm_limits(options.limits)
     installation = Installation(
-        name, namespace, at, options.authority, *images, own_address(), options.kubeconfig, effort
+        name, namespace, at, options.authority, *images, limits, own_address(), options.kubeconfig, effort
     )
     return serve(installation, listening)
 

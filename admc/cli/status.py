@@ -77,34 +77,21 @@ def no_admc(server: str, cause: str) -> CommandError:
     )
 
 
-def fetched(server: str, document: str = "/status.json") -> bytes:
-    """The body of a document of the server. Raises `CommandError`."""
+def fetched(server: str) -> bytes:
+    """The body of the status of a server. Raises `CommandError`."""
     import http.client
 
-    talk, path = connection(server, document)
+    talk, path = connection(server)
     try:
         talk.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
         response = talk.getresponse()
         if response.status != http.client.OK:
-            if response.status == http.client.SERVICE_UNAVAILABLE:
-                raise _not_yet(server, document, read(server, response))
             raise unreachable(server, f"the response has HTTP status {response.status}")
         return read(server, response)
     except (OSError, http.client.HTTPException) as error:
         raise unreachable(server, failure(error)) from error
     finally:
         talk.close()
-
-
-def _not_yet(server: str, document: str, body: bytes) -> CommandError:
-    why = visible(body[:200].decode("utf-8", "replace").strip()) or "the response has HTTP status 503"
-    return wrong_usage(
-        "ADM823",
-        f"the server at `{visible(server)}` cannot give `{document}` yet",
-        cause=why,
-        hint="wait until the server has a plan; of a server in a cluster, until its Program has the condition "
-        "`Accepted`; of several replicas, ask the one that is active",
-    )
 
 
 def connection(server: str, document: str = "/status.json") -> tuple[http.client.HTTPConnection, str]:

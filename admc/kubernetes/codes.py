@@ -95,8 +95,8 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
     "ADM929": (
         "it is not known which server the pods belong to",
         "Pods need the name of the installation (`--cluster NAME`) for their token and their ConfigMap, and the "
-        "address of its xDS server (`--xds HOST:PORT`). A server that follows a cluster says both, so `--server URL` "
-        "needs neither of them.",
+        "address of its xDS server (`--xds HOST:PORT`). With `admc inject NAME`, the installation is NAME, and its "
+        "`Injection` objects have the address.",
         "admc inject --plan policies.plan.json -f app.yaml",
         "admc inject --plan policies.plan.json --cluster shop -f app.yaml",
     ),
@@ -191,6 +191,31 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         "there is no plan of such a `Program` in the cluster",
         "`admc plan NAME` reads the `Program` of that name, and the ConfigMaps that its status names. A `Program` has "
         "no plan before a server of its installation has compiled it: its condition `Accepted` says why.",
+    ),
+}
+
+INJECTIONS: Mapping[str, tuple[str, ...]] = {
+    "ADM955": (
+        "an `Injection` object would be too large",
+        "The server writes what the pods of a namespace need into one object, and etcd refuses objects of more than "
+        "1.5 MB. Nothing is cut: above 1 MB the new plan is not begun, and the last good plan stays in force. The "
+        "object has the services of its namespace that need an ADM or a wait, so distribute them over several "
+        "namespaces.",
+    ),
+    "ADM956": (
+        "an `Injection` object cannot be written",
+        "The server writes what pods need before it begins a plan, so that a pod which starts meanwhile has it. Here "
+        "the API server refuses the object, does not know its kind, or does not answer. The last good plan stays in "
+        "force, and the server tries again by itself. The cause is what the API server says.",
+    ),
+    "ADM957": (
+        "what the pods of a namespace need is not known",
+        "`admc inject NAME` reads the `Injection` of that name in each namespace of the given manifests that has a "
+        "pod. The active server of the installation NAME writes it, once a Program is in force, in the namespaces with "
+        "the label `admc.dev/controller: NAME` where pods need something. Here it is not there, or not as admc writes "
+        "it, or the cluster does not have the kind.",
+        "",
+        "kubectl get injections -A",
     ),
 }
 
@@ -295,4 +320,4 @@ SERVING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **API, **FACTS, **SERVING, **PODS}
+CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **INJECTIONS, **API, **FACTS, **SERVING, **PODS}

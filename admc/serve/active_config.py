@@ -19,20 +19,20 @@ from admc.base.exits import CommandError, Exit
 from admc.serve import file_descriptors
 from admc.serve.publication.controller import Rollout
 from admc.serve.publication.plans import Planned
+from admc.serve.rollout.model import Placed
 from xds_server.limits.limits import Limits
 from xds_server.resources.cache import SnapshotCache
 from xds_server.transport.client import Admission
 from xds_server.transport.server import XdsServer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from admc.serve.compiling.snapshots import SnapshotSet
     from admc.serve.compiling.source import State
     from admc.serve.environment import BegunStep, Environment, Identifier
     from admc.serve.observe.problems import Problems
     from admc.serve.publication.plans import Plans
-    from admc.serve.rollout.model import Placed
     from admc.serve.storage.position import Position, Recipe
     from dsl.diagnostics.diagnostic import Diagnostic
     from dsl.program import Program
@@ -66,6 +66,17 @@ class StateNotSavedError(Exception):
         hint = f"the active state stays; the server tries again until it can write to {storage}"
         self.diagnostics = tuple(replace(item, hint=hint) for item in diagnostics)
         super().__init__("; ".join(item.message for item in self.diagnostics))
+
+
+@contextlib.contextmanager
+def _not_saved_in(storage: str) -> Iterator[None]:
+    """Raises `StateNotSavedError` for a `CommandError` after which a later attempt may succeed."""
+    try:
+        yield
+    except CommandError as error:
+        if error.exit_code is Exit.NO_PLACEMENT:
+            raise
+        raise StateNotSavedError(error.diagnostics, storage) from error
 
 
 class ActiveConfig:
@@ -185,19 +196,24 @@ class ActiveConfig:
         the program. `reload_identities` reads the files again at the end, because they may have changed meanwhile.
         """
         fitting = None if update.only_addresses else await self._identities(update.new.program)
-        try:
-            await self._start(update)
-        except CommandError as error:
-            if error.exit_code is Exit.NO_PLACEMENT:
-                raise
+        async with contextlib.AsyncExitStack() as announced:
+            if not update.only_addresses:
+                await self._announce(announced, update)
             storage = self.environment.storage
-            raise StateNotSavedError(error.diagnostics, "the folder" if storage is None else storage.kind) from error
+            with _not_saved_in("the folder" if storage is None else storage.kind):
+                await self._start(update)
         self.state, self.recipe, self.problems.active_version = update.new, update.recipe, update.new.version
         self.problems.counts.changed_at = time.time()
         if fitting is not None:
             self.problems.clear("program")
             self.identities = self.identities or fitting
             await self.reload_identities()
+
+    async def _announce(self, announced: contextlib.AsyncExitStack, update: StateUpdate) -> None:
+        """Pods that start from now on get what they need of the new plan, too. Raises as `apply` does."""
+        plans = (*self.placed, Placed(update.new.program, update.new.placement))
+        with _not_saved_in("the cluster"):
+            await announced.enter_async_context(self.environment.announced(plans, update.recipe))
 
     async def _start(self, update: StateUpdate) -> None:
         planned = Planned(update.new, update.recipe, update.snapshots)

@@ -22,7 +22,6 @@ from admc.serve.auth.tls import CertificateFiles, Certificates
 from admc.serve.observe import events as log
 from admc.serve.observe import http as ops
 from admc.serve.observe import status
-from admc.serve.observe.injection import injection_document, to_json
 from admc.serve.observe.metrics import Gauges, MetricSources
 from admc.serve.observe.status import ServerPhase
 from admc.serve.reconciler import Reconciler
@@ -246,18 +245,8 @@ class _Server:
             self._status,
             self._server_row,
             sources,
-            self._injection,
             commands,
             is_prepared=lambda: self._environment.is_prepared,
-        )
-
-    def _injection(self) -> Callable[[], bytes] | None:
-        """The function that makes the document for `admc inject`; None while there is no plan."""
-        placed, reach = self._config.placed, self._environment.reach
-        if not placed or not self._config.ready:
-            return None
-        return lambda: to_json(
-            injection_document(placed, installation=reach.installation, server=reach.address, objects=reach.objects)
         )
 
     @property

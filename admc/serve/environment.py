@@ -6,12 +6,11 @@ except those of `Storage` and some of `Redirection`, which are called in a threa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from prometheus_client.metrics_core import Metric
 
@@ -204,16 +203,6 @@ class Serving(Protocol):
         """The steps of rollouts that have begun last in this process, the newest one at the end."""
 
 
-class Reach(NamedTuple):
-    """How pods reach the server; empty if this is not known."""
-
-    installation: str = ""
-    address: str = ""
-    """`HOST:PORT` of its xDS port."""
-    objects: Mapping[str, str] = MappingProxyType({})
-    """Service -> the name of its Kubernetes Service, where that is not the usual one."""
-
-
 class Replica(NamedTuple):
     """Which of several replicas a server is."""
 
@@ -251,9 +240,11 @@ class Environment(Protocol):
     def closing(self) -> Closing | None:
         """None: destinations count as closed."""
 
-    @property
-    def reach(self) -> Reach:
-        """For `/injection.json`."""
+    def announced(self, plans: Sequence[Placed], recipe: Recipe | None) -> AbstractAsyncContextManager[object]:
+        """Make known what pods need that start from now on, before the last of these plans is begun. The server enters
+        this before it accepts a plan, and leaves it when the plan is among those of `Serving.placed`, or is refused. To
+        enter it raises `CommandError`: with the exit code NO_PLACEMENT if the plan cannot be made known, else if it
+        cannot at present. `recipe` has the inputs of the last plan."""
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         """Functions that each add a gRPC service to the gRPC server. The server calls this once, before it listens."""

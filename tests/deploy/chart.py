@@ -29,6 +29,12 @@ def definition() -> dict[str, Any]:
     return found
 
 
+def definitions() -> list[dict[str, Any]]:
+    """The definitions of all kinds."""
+    files = sorted((CHART / "definitions").glob("*.yaml"))
+    return [yaml.safe_load(file.read_text(encoding="utf-8")) for file in files]
+
+
 def installed() -> list[dict[str, Any]]:
     """The objects of deploy/install.yaml."""
     return [each for each in yaml.safe_load_all(INSTALL.read_text(encoding="utf-8")) if each]

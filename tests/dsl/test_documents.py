@@ -422,11 +422,10 @@ DOCUMENTS = {
     "emitted folder": ("admc.compile.emit.manifest:_Content", 1, "files"),
     "redirection": ("admc.serve.files.redirection:Known", 1, "asked"),
     "names of traces": ("admc.cost.traces.names:_Names", 1, "names"),
-    "injection": ("admc.serve.observe.injection:InjectionDocument", 2, "services"),
 }
 # The error about an object that should be there in place of a list has a copy of the list.
 COPIED = {"sparse lists", "sparse objects", "keys of an object"}
-BY_NAME = {"state", "injection", "endpoints", "emitted folder", "redirection"}
+BY_NAME = {"state", "endpoints", "emitted folder", "redirection"}
 _CHILD = """
 import importlib, re, sys
 from dsl.documents import DocumentError, read

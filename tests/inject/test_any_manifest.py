@@ -11,19 +11,32 @@ from hypothesis import strategies as st
 from admc.kubernetes.inject.manifests import at, objects, read
 from admc.kubernetes.inject.model import Installation
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
-from admc.kubernetes.inject.rewrite import Rewritten, rewritten
-from admc.serve.observe.injection import InjectionDocument, from_json
+from admc.kubernetes.inject.needs import Needs
+from admc.kubernetes.inject.plan_rows import PlanRows, PortRow, ServiceRow
+from admc.kubernetes.inject.rewrite import Rewritten, manifests_of, rewritten
+from admc.kubernetes.inject.services import Services
+from admc.kubernetes.inject.spec import Captures
 from tests.properties import examples
 
 HERE = Installation("one", "admc-one.default.svc:1", "admc:1", "envoy:1")
-WANTED: InjectionDocument = from_json(
-    b'{"schema_version": 2, "app": "shop", "installation": "", "server": "", "services": {'
-    b'"rate": {"namespace": "shop", "object": "rate", "labels": {"app": "rate"}, "awaited": true, '
-    b'"captures": {"ingress": [9000], "egress": [27017]}, "ports": [{"number": 9000, "target": 9000, '
-    b'"ingress": ["known"], "egress": []}], "guards": ["readers"], "rejecting": [], "selected": [], '
-    b'"host_network": false}, '
-    b'"cart": {"namespace": "shop", "object": "cart", "labels": {"app": "cart"}, "awaited": true, '
-    b'"captures": null, "ports": [], "guards": [], "rejecting": [], "selected": [], "host_network": false}}}'
+WANTED = PlanRows(
+    "shop",
+    {
+        "rate": ServiceRow(
+            "shop",
+            "rate",
+            {"app": "rate"},
+            Needs(Captures((9000,), (27017,)), waits=True),
+            (PortRow(9000, 9000, ("known",), ()),),
+            ("readers",),
+            (),
+            (),
+            host_network=False,
+        ),
+        "cart": ServiceRow(
+            "shop", "cart", {"app": "cart"}, Needs(None, waits=True), (), (), (), (), host_network=False
+        ),
+    },
 )
 PATHS = {
     "Pod": ("v1", 0),
@@ -134,8 +147,14 @@ def streams(draw: st.DrawFn) -> tuple[str, list[str]]:
     return text, stays
 
 
+def rewritten_by_plan(name: str, text: str) -> Rewritten:
+    manifests = manifests_of([(name, text.encode())])
+    services = Services(WANTED, manifests.objects, HERE.server)
+    return rewritten(manifests, services.injections, HERE, services)
+
+
 def made(text: str) -> Rewritten:
-    found = rewritten([("app.yaml", text.encode())], WANTED, HERE)
+    found = rewritten_by_plan("app.yaml", text)
     assert not found.refused, found.findings
     return found
 

@@ -1,4 +1,4 @@
-"""`admc inject`: from a plan or a server, over all kinds of manifests, to one stream of documents or none."""
+"""`admc inject --plan`: from a plan, over all kinds of manifests, to one stream of documents or none."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
+from admc.kubernetes.inject.needs import Place, needs_of_plan, united
+from admc.kubernetes.inject.spec import Captures
 from admc.serve.compiling.inputs import Inputs
 from admc.serve.compiling.reviewed_plan import placed
-from admc.serve.observe import injection as documents
-from admc.serve.observe.injection import InjectionFormatError, from_json, injection_document, to_json
 from tests.cli.command import ROOT, Admc
-from tests.serve.server_process import served
 
 PROGRAM = """\
 app shop
@@ -117,8 +115,8 @@ def test_callers_and_destinations_without_an_adm_wait_and_others_are_left_alone(
     }
     assert run.err.splitlines()[2:] == [
         "Deployment shop/log: service `log`: needs no ADM and no wait (unchanged)",
-        "Deployment shop/other: left alone: its pods are of no service of the program",
-        "Deployment elsewhere/far: left alone: its pods are of no service of the program",
+        "Deployment shop/other: left alone: its pods are of no service that needs something",
+        "Deployment elsewhere/far: left alone: its pods are of no service that needs something",
     ]
 
 
@@ -209,7 +207,11 @@ def test_a_template_of_two_services_is_refused(tmp_path: Path, admc: Admc) -> No
     "arguments",
     [
         (),
-        ("--plan", "PLAN", "--server", "http://x"),
+        ("one", "--plan", "PLAN", "--cluster", "one"),
+        ("one", "--cluster", "one"),
+        ("one", "--xds", "admc-one.x.svc:18000"),
+        ("One",),
+        ("--plan", "PLAN", "--cluster", "one", "--kubeconfig", "config"),
         ("--plan", "PLAN"),
         ("--plan", "PLAN", "--cluster", "One"),
         ("--plan", "PLAN", "--cluster", "one", "--xds", "nowhere"),
@@ -232,16 +234,6 @@ def test_a_plan_that_does_not_fit_its_program_is_not_used(plan: Path, admc: Admc
     assert "ADM852" in run.err
 
 
-def test_the_document_of_a_server_says_the_same_as_its_plan(plan: Path, tmp_path: Path) -> None:
-    document = injection_document([placed(plan, Inputs(plan))], installation="one", server="admc-one.x.svc:18000")
-    assert from_json(to_json(document)) == document
-    assert {name: (row.captures is not None, row.awaited) for name, row in document.services.items()} == {
-        "cart": (True, False), "log": (False, False), "rate": (False, True), "web": (False, True)
-    }  # fmt: skip
-    assert document.services["cart"].captures == documents.Captured((8081,), (9000,))
-    assert document.services["cart"].labels == {"app": "cart", "tier": "mid"}
-
-
 def test_in_a_rollout_a_pod_gets_what_both_plans_need(plan: Path, admc: Admc, tmp_path: Path) -> None:
     old = placed(plan, Inputs(plan))
     (tmp_path / "policies.adm").write_text(PROGRAM.replace("cart -> rate\n@", "cart -> rate\n@").replace(
@@ -249,36 +241,8 @@ def test_in_a_rollout_a_pod_gets_what_both_plans_need(plan: Path, admc: Admc, tm
         "@egress\npolicy late = timeout(after: 1s) on rate -> log",
     ))  # fmt: skip
     assert admc("compile", tmp_path / "policies.adm").code == 0
-    both = injection_document([old, placed(plan, Inputs(plan))]).services
-    assert both["cart"].captures == documents.Captured((8081,), (9000,))
-    assert both["rate"].captures == documents.Captured((), (9100,))
-    assert [name for name, row in both.items() if row.awaited] == ["log", "rate", "web"]
-
-
-@pytest.mark.long
-def test_a_server_is_asked_for_what_it_serves(tmp_path: Path, admc: Admc, plan: Path) -> None:
-    app = tmp_path / "app.yaml"
-    app.write_text(workload("Deployment", "cart", "app: cart, tier: mid") + workload("Pod", "web", "app: web"))
-    by_plan = admc("inject", "--plan", plan, "--cluster", "one", "-f", app)
-    (tmp_path / "served").mkdir()
-    (tmp_path / "served" / "policies.adm").write_text("app broken\n!")
-    with served(tmp_path / "served", "policies.adm", "--mode", "explicit") as server:
-        where = ("--server", f"http://{server.ops}", "--cluster", "one", "-f", app)
-        run = admc("inject", *where)
-        assert (run.code, run.out) == (1, "")
-        assert "there is no plan" in run.err
-        (tmp_path / "served" / "policies.adm").write_text(PROGRAM)
-        server.until_event("compiled")
-        assert admc("inject", *where) == by_plan
-        assert admc("inject", "--server", f"http://{server.ops}", "-f", app).code == 1  # it follows files
-        assert json.loads(server.get("/injection.json")[1])["installation"] == ""
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"schema_version": 3}, {"services": {"x": {}}}, {"services": []}, {"app": 1}],
-)
-def test_another_document_is_refused(plan: Path, change: dict[str, Any]) -> None:
-    data = json.loads(to_json(injection_document([placed(plan, Inputs(plan))]))) | change
-    with pytest.raises(InjectionFormatError):
-        from_json(json.dumps(data).encode())
+    new = placed(plan, Inputs(plan))
+    both = united([needs_of_plan(*old), needs_of_plan(*new)])
+    assert both[Place("shop", "cart")].captures == Captures((8081,), (9000,))
+    assert both[Place("shop", "rate")].captures == Captures((), (9100,))
+    assert sorted(place.service for place, own in both.items() if own.waits) == ["log", "rate", "web"]

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import dsl
 from admc.kubernetes.inject.model import Installation
-from admc.kubernetes.inject.rewrite import rewritten
-from admc.serve.observe.injection import injection_document
+from admc.kubernetes.inject.plan_rows import plan_rows
+from admc.kubernetes.inject.rewrite import manifests_of, rewritten
+from admc.kubernetes.inject.services import Services
 from solver.place import place
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -43,7 +44,9 @@ def result() -> str:
     before = re.search(r"(?<=```yaml before\n).*?(?=```\n)", page().read_text(), re.DOTALL)
     assert before is not None
     program = dsl.load_text(PROGRAM)
-    made = rewritten([("cart.yaml", before[0].encode())], injection_document([(program, place(program))]), HERE)
+    manifests = manifests_of([("cart.yaml", before[0].encode())])
+    services = Services(plan_rows(program, place(program)), manifests.objects, HERE.server)
+    made = rewritten(manifests, services.injections, HERE, services)
     return made.texts[0]
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from admc.base.exits import CommandError
 from admc.kubernetes.inject import scalars
 from admc.kubernetes.inject.manifests import read
-from admc.kubernetes.inject.rewrite import rewritten
 from dsl.diagnostics.diagnostic import Severity
-from tests.inject.test_any_manifest import HERE, WANTED
+from tests.inject.test_any_manifest import rewritten_by_plan
 from tests.properties import examples
 
 if TYPE_CHECKING:
@@ -109,9 +108,9 @@ def test_a_pod_on_its_nodes_network_is_refused_however_that_is_written(word: str
     """Its rules would be those of the whole node."""
     metadata = "metadata: {name: rate, namespace: shop, labels: {app: rate}}"
     text = f"apiVersion: v1\nkind: Pod\n{metadata}\nspec: {{hostNetwork: {word}, containers: [{{name: rate}}]}}\n"
-    found = rewritten([("a.yaml", text.encode())], WANTED, HERE)
+    found = rewritten_by_plan("a.yaml", text)
     assert [each.code for each in found.findings if each.severity is Severity.ERROR] == ["ADM922"]
-    assert not rewritten([("a.yaml", text.replace(word, "n").encode())], WANTED, HERE).refused
+    assert not rewritten_by_plan("a.yaml", text.replace(word, "n")).refused
 
 
 def test_values() -> None:

@@ -24,7 +24,6 @@ from admc.serve.app import ListenOptions, serve
 from admc.serve.auth import identity
 from admc.serve.auth.identity import Proof, Settings
 from admc.serve.compiling.source import Source
-from admc.serve.environment import Reach
 from admc.serve.files.state_dir import open_state_dir
 from admc.serve.observe.events import LogFormat
 from admc.testbed.envoys import LAUNCHER
@@ -33,11 +32,12 @@ from tests.serve.server_process import Served
 from xds_server.transport.client import Admission, Caller, DeniedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from admc.serve.environment import Environment, Identifier, Serving
     from admc.serve.file_watch import Signature
     from admc.serve.rollout.model import Placed, Step
+    from admc.serve.storage.position import Recipe
     from dsl.program import Program
     from emitters.addresses import Addresses
 
@@ -133,7 +133,6 @@ class MemoryEnvironment:
     source = "what a test gives"
     closing = None
     replica = None
-    reach = Reach()
 
     def __init__(self, folder: Path | None = None) -> None:
         self.programs = Content()
@@ -145,6 +144,9 @@ class MemoryEnvironment:
         self.serving: Serving | None = None
         self._exit = asyncio.Event()
         self._code = 0
+
+    def announced(self, plans: Sequence[Placed], recipe: Recipe | None) -> contextlib.nullcontext[None]:
+        return contextlib.nullcontext()
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self.serving = serving

@@ -48,7 +48,6 @@ async def test_a_replica_that_stands_by_is_ready_once_it_is_prepared() -> None:
         assert await bed.get("/readyz") == (503, says)
         bed.is_prepared = True
         assert await bed.get("/readyz") == (200, says)
-        assert await bed.get("/injection.json") == (503, says)
         # One that drains is not, whatever it has prepared.
         bed.status = replace(bed.status, server=replace(row, phase=ServerPhase.DRAINING))
         assert (await bed.get("/readyz"))[0] == 503

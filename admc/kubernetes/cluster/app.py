@@ -42,7 +42,6 @@ from admc.kubernetes.inject.model import AUDIENCE_PREFIX
 from admc.kubernetes.inject.model import Installation as Injection
 from admc.kubernetes.inject.recognised import recognised
 from admc.serve.app import run, serve_within
-from admc.serve.environment import Reach
 from admc.serve.observe import events as log
 from admc.serve.observe import http as ops
 from admc.serve.warm_start import WarmStart
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.kubernetes.cluster.api.requests import Api
+    from admc.kubernetes.inject.spec import Amounts
     from admc.serve.app import ListenOptions
     from admc.serve.observe.http import HttpServer
     from admc.serve.storage.position import Recipe, StoredState
@@ -72,6 +72,8 @@ class Installation(NamedTuple):
     envoy_image: str
     also_images: tuple[str, ...]
     also_envoy_images: tuple[str, ...]
+    limits: Amounts | None
+    """Of the resources of ADMs."""
     address: str
     """The address of this replica, for the EndpointSlice."""
     kubeconfig: Path | None
@@ -135,7 +137,7 @@ class _Replica:
             self._cluster, installation.reached_at, lambda: self._authority.bundle, ipv6=_has_ipv6()
         )
         self._standing_by = StandingBy(self._cluster, self._standby, self._state_follower, self._authority)
-        self._reach = Reach(name, reached)
+        self._reached, self._limits = reached, installation.limits
         self._replica = replica
         self._environment: ClusterEnvironment | None = None
 
@@ -192,7 +194,8 @@ class _Replica:
             self._storage,
             self._keys,
             self._config,
-            self._reach,
+            self._reached,
+            self._limits,
             self._replica,
             self._authority,
         )

@@ -17,6 +17,7 @@ from admc.kubernetes.cluster.audit import Audit
 from admc.kubernetes.cluster.closing.policies import ClusterClosing
 from admc.kubernetes.cluster.follow import wait_for_any
 from admc.kubernetes.cluster.identity.pods import PodIdentities
+from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.plan_store import PlanStore
 from admc.kubernetes.cluster.program.status_writer import StatusWriter
@@ -24,6 +25,7 @@ from admc.kubernetes.cluster.redirection import PodRedirection
 from admc.kubernetes.cluster.reporting import Reporter
 from admc.kubernetes.cluster.start_gate import WaitingPod
 from admc.kubernetes.cluster.waiting_pods import WaitingPods
+from admc.kubernetes.inject.needs import Place
 from admc.serve.environment import Replica
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.records import Key, Pod, Service
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.storage.storage import SecretStorage
-    from admc.serve.environment import Reach, Serving
+    from admc.kubernetes.inject.spec import Amounts
+    from admc.serve.environment import Serving
     from xds_server.transport.client import Caller
 
 LOG: Final = logging.getLogger("admc.cluster")
@@ -72,11 +75,12 @@ class ClusterEnvironment:
         storage: SecretStorage,
         keys: ClusterKeys,
         config: ProxyConfig,
-        reach: Reach,
+        server: str,
+        limits: Amounts | None,
         replica: str,
         authority: AuthorityKeeper | GivenAuthority,
     ) -> None:
-        """`reach` says how pods reach the server; the Program adds the names of the Services."""
+        """`server` is its address, as pods dial it. `limits` are those of ADMs."""
         self._cluster, self.programs, self._standby = cluster, programs, standby
         self._keys, self._config, self._replica, self._authority = keys, config, replica, authority
         self.addresses = ClusterAddresses(programs)
@@ -92,7 +96,18 @@ class ClusterEnvironment:
             may_write=self._may_close,
             shown=cluster.policies_changed,
         )
-        self._reach = reach
+        self._injections = InjectionWriter(
+            cluster.api,
+            cluster.controller,
+            server,
+            limits,
+            cluster.injections.items,
+            cluster.injections_changed,
+            picture=self._picture,
+            owner=lambda: programs.outputs.owner,
+            may_write=standby.may_act,
+        )
+        self.announced = self._injections.announced
         self._serving: Serving | None = None
         self._planned = _Planned(None, (), cluster.view.services)
 
@@ -108,11 +123,6 @@ class ClusterEnvironment:
             return "no Program yet" if servable is None else "the Program is gone; its last plan stays"
         stays = "; an earlier plan stays" if servable is not None and servable.followed != candidate.followed else ""
         return f"Program `{candidate.object.name}`{stays}"
-
-    @property
-    def reach(self) -> Reach:
-        servable = self.programs.state.of_servable
-        return self._reach if servable is None else self._reach._replace(objects=servable.names)
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         self._serving = serving
@@ -139,7 +149,8 @@ class ClusterEnvironment:
         return self._standby.may_act()
 
     async def run(self) -> int:
-        """Write the status, the events, the plan, NetworkPolicies and the ConfigMaps of proxies, until cancelled."""
+        """Write the status, the events, the plan, NetworkPolicies, `Injection` objects and the ConfigMaps of proxies,
+        until cancelled."""
         assert self._serving is not None  # noqa: S101 - the server calls `services` first
         cluster, programs, may_act = self._cluster, self.programs, self._standby.may_act
         plans = PlanStore(
@@ -148,13 +159,23 @@ class ClusterEnvironment:
         writer = StatusWriter(cluster.api, cluster.controller, self._replica)
         audit = Audit(programs)
         reporter = Reporter(
-            cluster, programs, self._serving, self.redirection, self.closing, audit, plans, writer, may_act
+            cluster,
+            programs,
+            self._serving,
+            self.redirection,
+            self.closing,
+            self._injections,
+            audit,
+            plans,
+            writer,
+            may_act,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(reporter.run())
             group.create_task(audit.run())
             group.create_task(self._config.run(lambda: programs.outputs.owner, may_act))
             group.create_task(self._close())
+            group.create_task(self._injections.run(self._serving))
             group.create_task(self._update())
         raise AssertionError  # the tasks end by being cancelled
 
@@ -215,6 +236,12 @@ class ClusterEnvironment:
                 name: selection.selector(name) for name in selection.keys if selection.service(name) is not None
             }
         return selectors
+
+    def _picture(self) -> Picture:
+        selectors: dict[Place, Mapping[str, str]] = {}
+        for selection in reversed(self._selections):
+            selectors |= {Place(key.namespace, name): selection.selector(name) for name, key in selection.keys.items()}
+        return Picture(selectors, self._cluster.taking_part)
 
     # ---- the Program as owner ----
 

@@ -25,6 +25,7 @@ from admc.kubernetes.cluster.core.view import (
     with_service,
     with_slice,
 )
+from admc.kubernetes.cluster.injections.objects import EVERYWHERE, injection_object
 from admc.kubernetes.cluster.names import CONTROLLER, PROGRAMS
 from admc.kubernetes.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, plan_config_map
 from admc.kubernetes.cluster.program.spec import program_object
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.closing.policies import NetworkPolicy
+    from admc.kubernetes.cluster.injections.objects import InjectionObject
     from admc.kubernetes.cluster.program.plan_objects import PlanConfigMap
     from admc.kubernetes.cluster.program.spec import ProgramObject
     from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, Slice
@@ -81,8 +83,8 @@ class Cluster:
         self.changed = Signal()
         """Sent when the picture has changed."""
         self.namespaces_changed = Signal()
-        self.policies_changed, self.plans_changed = ChangedKeys(), ChangedKeys()
-        """The changes of NetworkPolicies, and of the ConfigMaps of plans, for the writers of these objects."""
+        self.policies_changed, self.plans_changed, self.injections_changed = ChangedKeys(), ChangedKeys(), ChangedKeys()
+        """The changes of NetworkPolicies, of the ConfigMaps of plans and of `Injection` objects, for their writers."""
         self.view = View()
         self._changes: list[Change] = []
         """The changes since the last call of `take`, once everything has been listed."""
@@ -106,9 +108,27 @@ class Cluster:
             api, _POLICIES, network_policy, changed=self.policies_changed.note
         )
 
+        self.injections: Watched[InjectionObject] = Watched(
+            api,
+            EVERYWHERE,
+            injection_object,
+            label_selector=f"{CONTROLLER}={controller}",
+            changed=self.injections_changed.note,
+            definition="deploy/install.yaml",
+        )
+
     @property
     def _watches(self) -> tuple[Watched[Any], ...]:
-        return self.pods, self.services, self.slices, self.namespaces, self.programs, self.plans, self.policies
+        return (
+            self.pods,
+            self.services,
+            self.slices,
+            self.namespaces,
+            self.programs,
+            self.plans,
+            self.policies,
+            self.injections,
+        )
 
     @property
     def complete(self) -> bool:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.core.followed import FollowedProgram
     from admc.kubernetes.cluster.core.state import Candidate
     from admc.kubernetes.cluster.follow import Cluster
+    from admc.kubernetes.cluster.injections.writer import InjectionWriter
     from admc.kubernetes.cluster.program.plan_objects import PlanReference
     from admc.kubernetes.cluster.program.plan_store import PlanStore
     from admc.kubernetes.cluster.program.spec import ProgramObject
@@ -64,6 +65,7 @@ class Reporter:
         serving: Serving,
         redirection: PodRedirection,
         closing: ClusterClosing,
+        injections: InjectionWriter,
         audit: Audit,
         plans: PlanStore,
         writer: StatusWriter,
@@ -71,7 +73,7 @@ class Reporter:
     ) -> None:
         self._cluster, self._programs, self._serving = cluster, programs, serving
         self._redirection, self._closing, self._audit = redirection, closing, audit
-        self._plans, self._writer, self._may_write = plans, writer, may_write
+        self._injections, self._plans, self._writer, self._may_write = injections, plans, writer, may_write
         self._put: tuple[bytes, str] | None = None
         """The plan that was last put into the cluster, and the uid of its Program."""
         self._reference: PlanReference | None = None
@@ -267,7 +269,7 @@ class Reporter:
             lacking,
             out_of_sync,
             Names.of(self._closing.open),
-            (*self._closing.findings, *self._problems("endpoints")),
+            (*self._closing.findings, *self._injections.findings, *self._problems("endpoints")),
             self._cluster.problem,
             altered,
         )

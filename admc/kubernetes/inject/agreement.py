@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from admc.kubernetes.inject.manifests import Object
+    from admc.kubernetes.inject.plan_rows import PortRow, ServiceRow
     from admc.kubernetes.inject.services import Services
-    from admc.serve.observe.injection import InjectionDocument, PortRow, ServiceRow
 
 ManifestFinding = tuple["Object", TemplateFinding]
 """An object, and a finding about it. The place of the finding is in the object's template if it has one."""
@@ -37,9 +37,7 @@ class _Template(NamedTuple):
     template: Mapping[str, Any]
 
 
-def disagreements(
-    document: InjectionDocument, services: Services, manifests: Iterable[Object]
-) -> Iterator[ManifestFinding]:
+def disagreements(services: Services, manifests: Iterable[Object]) -> Iterator[ManifestFinding]:
     """Yield the findings in the order of the manifests."""
     manifests = list(manifests)
     of_service: dict[str, list[_Template]] = {}
@@ -48,21 +46,25 @@ def disagreements(
         if template is not None and template.service is not None:
             of_service.setdefault(template.service, []).append(template)
     unselected = _unselected(services, manifests)
-    by_labels = not document.installation  # a server that follows a cluster selects pods as their Services do
+    rows = services.plan.services
     for manifest in manifests:
         if is_service(manifest):
             if (name := services.named(manifest)) is not None:
-                row = document.services[name]
-                yield from _service(name, row, manifest, of_service.get(name, ()), by_labels=by_labels)
-                if name not in of_service and row.captures is not None and name in unselected and selector_of(manifest):
+                row = rows[name]
+                yield from _service(name, row, manifest, of_service.get(name, ()))
+                if (
+                    name not in of_service
+                    and row.needs.captures is not None
+                    and name in unselected
+                    and selector_of(manifest)
+                ):
                     yield manifest, _selects_nothing(name, row, unselected[name])
             else:
-                yield from _other(document.services, manifest, services, of_service)
+                yield from _other(rows, manifest, services, of_service)
         elif (template := _template(manifest, services)) is not None:
             if template.service is not None:
-                yield from _host_ports(document.services[template.service], template)
-            if by_labels:
-                yield from _carries_labels_of_another(document.services, services, template)
+                yield from _host_ports(rows[template.service], template)
+            yield from _carries_labels_of_another(rows, services, template)
 
 
 def _template(manifest: Object, services: Services) -> _Template | None:
@@ -99,9 +101,7 @@ def _selects_nothing(name: str, row: ServiceRow, template: Object) -> TemplateFi
     )
 
 
-def _service(
-    name: str, row: ServiceRow, manifest: Object, templates: Sequence[_Template], *, by_labels: bool
-) -> Iterator[ManifestFinding]:
+def _service(name: str, row: ServiceRow, manifest: Object, templates: Sequence[_Template]) -> Iterator[ManifestFinding]:
     spec = manifest.data.get("spec")
     spec = spec if isinstance(spec, dict) else {}
     relying = _policies(row)
@@ -124,14 +124,14 @@ def _service(
             manifest,
             _finding(
                 "ADM941",
-                bool(relying or row.captures),
+                bool(relying or row.needs.captures),
                 f"it has no selector, so no pod is known to be of the service `{name}`",
                 ("spec",),
                 f"no pod gets the ADM or the wait of `{name}`" + (f", for {listed(relying)}" if relying else ""),
                 "give the Service a selector; or declare the service `no adm`, or an `external`, if it has no pods",
             ),
         )
-    elif by_labels:
+    else:
         yield from _selector(name, row, manifest, selector, templates)
     yield from _ports(name, row, manifest, spec, templates)
     yield from _other_ways(row, manifest, spec, templates, own=True)

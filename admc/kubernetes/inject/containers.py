@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.model import AUDIENCE_PREFIX
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.spec import resources_json
 from emitters.interception.pod import arguments
 from emitters.ports import ADM_USER, STARTUP_PORT, STOP_PATH, STOP_PORT
 
@@ -143,7 +144,7 @@ def _envoy(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
             "timeoutSeconds": 2,
             "failureThreshold": STARTUP_SECONDS,
         },
-        "resources": _requests("50m", "64Mi"),
+        "resources": resources_json(needs.resources),
         "securityContext": _unprivileged(ADM_USER),
         "volumeMounts": _mounts(),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from admc.kubernetes.inject.spec import DEFAULT, Resources
 from dsl.diagnostics.diagnostic import Severity
 from emitters.interception.pod import PodCaptures
 
@@ -42,6 +43,8 @@ class PodNeeds(NamedTuple):
     waits: bool
     """Whether each pod waits at its start until its address is published, because some ADM needs the addresses of these
     pods."""
+    resources: Resources = DEFAULT
+    """Of the ADM."""
 
     @property
     def adm(self) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from admc.kubernetes.inject.model import Template
-    from admc.serve.observe.injection import ServiceRow
+    from admc.kubernetes.inject.plan_rows import ServiceRow
 
 _NAMED: Final = 3
 _SOME_USER: Final = 1000
@@ -40,9 +40,9 @@ def listed(names: tuple[str, ...]) -> str:
 
 
 def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[TemplateFinding]:
-    if spec.get("hostNetwork") is not True or row.host_network or row.captures is not None:
+    if spec.get("hostNetwork") is not True or row.host_network or row.needs.captures is not None:
         return  # a pod with an ADM is refused in any case
-    if row.selected or row.awaited:
+    if row.selected or row.needs.waits:
         why = (
             f"a NetworkPolicy does not meet a pod on its node's network, and the plan closes {listed(row.selected)}"
             if row.selected

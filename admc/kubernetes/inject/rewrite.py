@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,15 +15,18 @@ from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CO
 from admc.kubernetes.inject.patch import applied, patch
 from admc.kubernetes.inject.refusals import CONTAINERS
 from admc.kubernetes.inject.reliance import reliance
-from admc.kubernetes.inject.services import Services, is_service, needs_of
+from admc.kubernetes.inject.services import is_service, needs_of, service_of
 from admc.kubernetes.inject.template import injected
 from admc.kubernetes.inject.unknown import refusal, unknown
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from admc.kubernetes.inject.model import Installation
     from admc.kubernetes.inject.patch import Edit
-    from admc.serve.observe.injection import InjectionDocument
+    from admc.kubernetes.inject.services import Services
+    from admc.kubernetes.inject.spec import InjectionSpec
 
 _PARTS = {RULES_CONTAINER: "redirection", ADM_CONTAINER: "an ADM", WAIT_CONTAINER: "a wait"}
 
@@ -59,45 +62,61 @@ class _Changed(NamedTuple):
     findings: list[Diagnostic]
 
 
+class Manifests(NamedTuple):
+    """The manifests of one call."""
+
+    files: tuple[tuple[str, bytes], ...]
+    """Path and content of each."""
+    per_file: tuple[tuple[Object, ...], ...]
+    namespace: str | None
+    """The namespace of objects that name none, where it was given."""
+
+    @property
+    def objects(self) -> tuple[Object, ...]:
+        return tuple(manifest for some in self.per_file for manifest in some)
+
+    def namespaces(self, *, skips_unknown: bool) -> tuple[str, ...]:
+        """The namespaces with a pod template, sorted."""
+        namespaces = (
+            manifest.namespace
+            for manifest in self.objects
+            if manifest.template is not None or (not skips_unknown and unknown(manifest) is not None)
+        )
+        return tuple(sorted(set(namespaces)))
+
+
+def manifests_of(files: Sequence[tuple[str, bytes]], namespace: str | None = None) -> Manifests:
+    """Read the manifests. Raises `CommandError` for a text that cannot be read."""
+    per_file = (tuple(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files)
+    return Manifests(tuple(files), tuple(per_file), namespace)
+
+
 def rewritten(
-    files: Sequence[tuple[str, bytes]],
-    injection: InjectionDocument,
+    manifests: Manifests,
+    injections: Mapping[str, InjectionSpec],
     installation: Installation,
+    planned: Services | None = None,
     *,
-    namespace: str | None = None,
     skips_unknown: bool = False,
 ) -> Rewritten:
     """Return the manifests in which the pods of each service have what they need. With an error among the findings
-    there are no texts. Raises `CommandError` for a text that cannot be read.
+    there are no texts.
 
-    `namespace` is that of objects which name none; an object that names another one is refused, as by `kubectl`. With
-    `skips_unknown`, pod templates in objects of unknown kinds stay as they are.
+    `injections` has a spec for each namespace with such services, with the address of the server. `planned` has the
+    plan that they were made from, with which the manifests are compared; in a cluster the server compares. An object of
+    another namespace than the given one is refused, as by `kubectl`. With `skips_unknown`, pod templates in objects of
+    unknown kinds stay as they are.
     """
-    per_file = [list(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files]
-    everything = [manifest for some in per_file for manifest in some]
-    services = Services(injection.services, everything)
     texts: list[str] = []
     outcomes: list[TemplateOutcome] = []
     findings = Diagnostics()
-    for manifest, finding in disagreements(injection, services, everything):
-        findings.add(diagnostic(finding, manifest))
-    for manifest in everything:
-        if namespace is not None and manifest.own_namespace is not None and manifest.namespace != namespace:
-            findings.add(diagnostic(_of_another_namespace(manifest, namespace), manifest, in_template=False))
-        elsewhere = services.named_elsewhere(manifest) if namespace is None and manifest.own_namespace is None else None
-        if elsewhere is not None:
-            findings.add(diagnostic(_of_no_namespace(manifest, *elsewhere), manifest, in_template=False))
-    for (_, content), inside in zip(files, per_file, strict=True):
+    for item in _beside_templates(manifests, planned):
+        findings.add(item)
+    call = _Call(injections, installation, planned, manifests.namespace is not None, skips_unknown)
+    for (_, content), inside in zip(manifests.files, manifests.per_file, strict=True):
         edits: list[Edit] = []
         for _, own in groupby(inside, key=lambda manifest: id(manifest.document)):
-            changed = _document(
-                list(own),
-                injection,
-                installation,
-                services,
-                is_placed=namespace is not None,
-                skips_unknown=skips_unknown,
-            )
+            changed = _document(list(own), call)
             outcomes += changed.outcomes
             for item in changed.findings:
                 findings.add(item)
@@ -107,42 +126,64 @@ def rewritten(
     return result._replace(texts=()) if result.refused else result
 
 
-def _document(
-    inside: Sequence[Object],
-    injection: InjectionDocument,
-    installation: Installation,
-    services: Services,
-    *,
-    is_placed: bool,
-    skips_unknown: bool,
-) -> _Changed:
-    """Change one document, with all of its objects. `is_placed`: the namespace of objects that name none is given."""
+def _beside_templates(manifests: Manifests, planned: Services | None) -> Iterator[Diagnostic]:
+    """Yield the findings about objects and their namespaces."""
+    namespace = manifests.namespace
+    for manifest, finding in () if planned is None else disagreements(planned, manifests.objects):
+        yield diagnostic(finding, manifest)
+    for manifest in manifests.objects:
+        if namespace is not None and manifest.own_namespace is not None and manifest.namespace != namespace:
+            yield diagnostic(_of_another_namespace(manifest, namespace), manifest, in_template=False)
+        if planned is not None and namespace is None and manifest.own_namespace is None:
+            elsewhere = planned.named_elsewhere(manifest)
+            if elsewhere is not None:
+                yield diagnostic(_of_no_namespace(manifest, *elsewhere), manifest, in_template=False)
+
+
+class _Call(NamedTuple):
+    """What is the same for all documents."""
+
+    injections: Mapping[str, InjectionSpec]
+    installation: Installation
+    planned: Services | None
+    is_placed: bool
+    """Whether the namespace of objects that name none is given."""
+    skips_unknown: bool
+
+
+def _document(inside: Sequence[Object], call: _Call) -> _Changed:
+    """Change one document, with all of its objects."""
     document = inside[0].document
     data = document.data
     outcomes: list[TemplateOutcome] = []
     findings: list[Diagnostic] = []
     for manifest in inside:
+        spec = call.injections.get(manifest.namespace)
         if manifest.template is None:
             if (pods := unknown(manifest)) is not None:
-                service = services.of(manifest.namespace, pods.labels)
+                service = service_of(spec, pods.labels)
                 service = service if isinstance(service, str) else None
-                if skips_unknown:
+                if call.skips_unknown:
                     outcomes.append(TemplateOutcome(_named(manifest), service or "", (), changed=False, skipped=True))
                 else:
                     findings.append(diagnostic(refusal(manifest, pods, service), manifest))
             continue
         template = at(manifest.data, manifest.template)
         labels = at(template, ("metadata", "labels"))
-        service = services.of(manifest.namespace, labels if isinstance(labels, dict) else {})
+        labels = labels if isinstance(labels, dict) else {}
+        service = service_of(spec, labels)
         if isinstance(service, TemplateFinding):
             findings.append(diagnostic(service, manifest))
             continue
-        if service is None and not is_placed and manifest.own_namespace is None:
-            elsewhere = services.elsewhere(labels if isinstance(labels, dict) else {})
+        if service is None and call.planned is not None and not call.is_placed and manifest.own_namespace is None:
+            elsewhere = call.planned.elsewhere(labels)
             if elsewhere is not None:
                 findings.append(diagnostic(_of_no_namespace(manifest, *elsewhere), manifest, in_template=False))
                 continue
-        needs = NOTHING if service is None else needs_of(injection, service)
+        if spec is None or service is None:
+            needs, installation = NOTHING, call.installation
+        else:
+            needs, installation = needs_of(spec, service), call.installation._replace(server=spec.server)
         if service is None and not _has_own(template):
             outcomes.append(TemplateOutcome(_named(manifest), "", (), changed=False))
             continue
@@ -150,10 +191,9 @@ def _document(
         findings += [diagnostic(finding, manifest) for finding in made.findings]
         if made.template is None:
             continue
-        if service is not None:
-            findings += [
-                diagnostic(finding, manifest) for finding in reliance(made.template, injection.services[service])
-            ]
+        if service is not None and call.planned is not None:
+            row = call.planned.plan.services[service]
+            findings += [diagnostic(finding, manifest) for finding in reliance(made.template, row)]
         changed = made.template != template
         if changed:
             data = replaced(data, (*manifest.where, *manifest.template), made.template)
@@ -227,7 +267,7 @@ def _line(outcome: TemplateOutcome) -> str:
         return f"{outcome.object}: skipped: admc does not know this kind{of}"
     parts = ", ".join(_PARTS[name] for name in outcome.parts)
     if not outcome.service:
-        why = "its pods are of no service of the program"
+        why = "its pods are of no service that needs something"
         return f"{outcome.object}: {'what admc wrote is gone' if outcome.changed else 'left alone'}: {why}"
     what = f"service `{outcome.service}`: {parts or 'needs no ADM and no wait'}"
     return f"{outcome.object}: {what}{'' if outcome.changed else ' (unchanged)'}"

@@ -1,7 +1,8 @@
 """Which service of the program a pod template belongs to.
 
-In Kubernetes, the pods of a service are those that its Service selects. So the Services in the given manifests decide.
-For a service without one there, the labels of its pods in the program decide.
+In Kubernetes, the pods of a service are those that its Service selects, and `InjectionSpec` has these selectors.
+Without a cluster, the Services in the given manifests have them. For a service without one there, the labels of its
+pods in the program stand in.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.manifests import at
 from admc.kubernetes.inject.model import PodNeeds, TemplateFinding
+from admc.kubernetes.inject.needs import resources_of
+from admc.kubernetes.inject.spec import ServiceInjection, injection_spec, services_of
 from dsl.diagnostics.diagnostic import Severity
 from emitters.interception.pod import PodCaptures
 
@@ -17,18 +20,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from admc.kubernetes.inject.manifests import Object
-    from admc.serve.observe.injection import InjectionDocument, ServiceRow
+    from admc.kubernetes.inject.needs import Estimate
+    from admc.kubernetes.inject.plan_rows import PlanRows
+    from admc.kubernetes.inject.spec import InjectionSpec
 
 _ANYWHERE: Final = ""
 """Stands for the namespace in an index of all namespaces."""
 
 
-def needs_of(document: InjectionDocument, name: str) -> PodNeeds:
+def needs_of(spec: InjectionSpec, name: str) -> PodNeeds:
     """Return what the pods of a service need."""
-    row = document.services[name]
-    captured = row.captures
-    captures = None if captured is None else PodCaptures(frozenset(captured.ingress), frozenset(captured.egress))
-    return PodNeeds(f"{document.app}/{name}", captures, waits=row.awaited)
+    row = spec.services[name]
+    captures = None
+    if row.captures is not None:
+        captures = PodCaptures(frozenset(row.captures.ingress), frozenset(row.captures.egress))
+    return PodNeeds(f"{spec.app}/{name}", captures, row.waits, row.resources)
+
+
+def service_of(spec: InjectionSpec | None, labels: Mapping[str, Any]) -> str | TemplateFinding | None:
+    """Return the service of a template with these labels; None if it belongs to no service, and a finding if it belongs
+    to several."""
+    matching = () if spec is None else services_of(spec, _texts(labels))
+    if len(matching) < 2:
+        return matching[0] if matching else None
+    names = " and ".join(f"`{name}`" for name in matching[:3])
+    return TemplateFinding(
+        "ADM926",
+        Severity.ERROR,
+        f"its pods are those of {names}",
+        ("metadata", "labels"),
+        "a pod is of one service: with two, each would have an ADM of its own in it",
+        "give each service pods of its own, or declare one service with the ports of both",
+    )
+
+
+def _texts(labels: Mapping[str, Any]) -> dict[str, str]:
+    """Return labels as the API server has them."""
+    return {str(key): str(value) for key, value in labels.items()}
 
 
 def is_service(manifest: Object) -> bool:
@@ -43,20 +71,32 @@ def selector_of(service: Object) -> Mapping[str, Any]:
 
 
 class Services:
-    """The services of a program, found by the selectors and labels of their pods."""
+    """The services of a program, found by the selectors and labels of their pods in manifests."""
 
-    def __init__(self, rows: Mapping[str, ServiceRow], manifests: Iterable[Object]) -> None:
-        manifests = list(manifests)
+    def __init__(
+        self, plan: PlanRows, manifests: Iterable[Object], server: str, estimates: Mapping[str, Estimate] | None = None
+    ) -> None:
+        """`server` is the address of the xDS server, as pods dial it."""
+        manifests, rows = list(manifests), plan.services
         self._names = {(row.namespace, row.object): name for name, row in rows.items()}
         self._objects = {row.object: (name, row.namespace) for name, row in rows.items()}
-        selected = {name: selector_of(manifest) for manifest in manifests if (name := self.named(manifest)) is not None}
-        self._by_service = _Index((rows[name].namespace, name, labels) for name, labels in selected.items())
-        self._by_labels = _Index(
-            (row.namespace, name, row.labels) for name, row in rows.items() if name not in selected
-        )
+        selected = {
+            name: _texts(selector_of(manifest)) for manifest in manifests if (name := self.named(manifest)) is not None
+        }
+        selectors = {name: selected.get(name, row.labels) for name, row in rows.items()}
         self._all_by_labels = _Index((row.namespace, name, row.labels) for name, row in rows.items())
-        self._anywhere = _Index((_ANYWHERE, name, selected.get(name) or row.labels) for name, row in rows.items())
-        self._rows = rows
+        self._anywhere = _Index((_ANYWHERE, name, selectors[name] or row.labels) for name, row in rows.items())
+        self.plan = plan
+        by_namespace: dict[str, dict[str, ServiceInjection]] = {}
+        for name, row in rows.items():
+            if selectors[name]:  # a Service without a selector selects nothing
+                resources = resources_of((estimates or {}).get(name), None)
+                service = ServiceInjection(selectors[name], row.needs.waits, resources, row.needs.captures)
+                by_namespace.setdefault(row.namespace, {})[name] = service
+        self.injections = {
+            namespace: injection_spec(plan.app, server, rows) for namespace, rows in by_namespace.items()
+        }
+        """Namespace -> what the pods of its services need; those that need nothing are there, too."""
         self._selected_by = self._other_services(manifests)
 
     def named(self, manifest: Object) -> str | None:
@@ -68,20 +108,8 @@ class Services:
         return self._names.get((namespace, name))
 
     def of(self, namespace: str, labels: Mapping[str, Any]) -> str | TemplateFinding | None:
-        """Return the service of a template with these labels; None if it belongs to no service, and a finding if it
-        belongs to several."""
-        matching = self._by_service.selecting(namespace, labels) or self._by_labels.selecting(namespace, labels)
-        if len(matching) < 2:
-            return matching[0] if matching else None
-        names = " and ".join(f"`{name}`" for name in matching[:3])
-        return TemplateFinding(
-            "ADM926",
-            Severity.ERROR,
-            f"its pods are those of {names}",
-            ("metadata", "labels"),
-            "a pod is of one service: with two, each would have an ADM of its own in it",
-            "give each service pods of its own, or declare one service with the ports of both",
-        )
+        """Return what `service_of` returns, for a template of this namespace."""
+        return service_of(self.injections.get(namespace), labels)
 
     def by_labels(self, namespace: str, labels: Mapping[str, Any]) -> list[str]:
         """Return the services whose labels in the program a template has, sorted; whatever their Services select."""
@@ -91,7 +119,7 @@ class Services:
         """Return a service that a template with these labels would belong to, in the namespace of that service, and the
         namespace."""
         services = self._anywhere.selecting(_ANYWHERE, labels)
-        return (services[0], self._rows[services[0]].namespace) if services else None
+        return (services[0], self.plan.services[services[0]].namespace) if services else None
 
     def named_elsewhere(self, manifest: Object) -> tuple[str, str] | None:
         """Return the service whose Kubernetes Service an object would be in the namespace of that service, and the

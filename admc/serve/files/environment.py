@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from admc.base.exits import CommandError
 from admc.base.files import read_bounded
 from admc.compile.emit.emission import MAX_ENDPOINTS
 from admc.serve.auth import identity
-from admc.serve.environment import Reach
 from admc.serve.file_watch import signature, until_changed
 from admc.serve.files.closing import Closing
 from admc.serve.files.redirection import Redirection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from prometheus_client.metrics_core import Metric
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from admc.serve.environment import Serving
     from admc.serve.file_watch import Signature
     from admc.serve.files.state_dir import StateDir
+    from admc.serve.rollout.model import Placed
+    from admc.serve.storage.position import Recipe
     from dsl.program import Program
 
 LOG: Final = logging.getLogger("admc.serve")
@@ -125,10 +128,9 @@ class FileEnvironment:
         self.replica: None = None
         self._lacks_endpoints = endpoints is None and source.mode.redirected
 
-    @property
-    def reach(self) -> Reach:
-        """Empty: the operator tells the pods where the server is."""
-        return Reach()
+    def announced(self, plans: Sequence[Placed], recipe: Recipe | None) -> AbstractAsyncContextManager[object]:
+        """The operator puts ADMs into pods, by the plan's file."""
+        return nullcontext()
 
     def services(self, serving: Serving) -> Iterable[Callable[[Any], None]]:
         return ()

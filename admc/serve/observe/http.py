@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.serve.ops")
 _METHODS: Final = frozenset({"GET", "HEAD"})
-_TYPES: Final = {"/status.json": "application/json", "/injection.json": "application/json", "/metrics": CONTENT_TYPE}
+_TYPES: Final = {"/status.json": "application/json", "/metrics": CONTENT_TYPE}
 _SERVER: Final = {"Server": "admc"}
 """Instead of the names and versions of the libraries."""
 CONNECTIONS: Final = 64
@@ -49,8 +49,6 @@ class View:
     """The whole status, which takes long if there are many proxies."""
     server: Callable[[], ServerRow]
     metrics: MetricSources
-    injection: Callable[[], Callable[[], bytes] | None] = lambda: None
-    """Returns the function that makes the document for `admc inject`, in a thread; None while there is no plan."""
     commands: Mapping[str, Callable[[], Awaitable[str]]] = field(default_factory=dict)
     """The operator's commands, by path."""
     is_prepared: Callable[[], bool] = lambda: False
@@ -102,7 +100,7 @@ class _Answers:
         self.view = view
         self._is_local = _is_local(host)
         self._names = frozenset(map(_plain, (host, *names, "localhost")))
-        made = {"/status.json": self._status, "/injection.json": self._injection, "/metrics": self._metrics}
+        made = {"/status.json": self._status, "/metrics": self._metrics}
         self._documents = {path: _SharedDocument(make) for path, make in made.items()}
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -118,9 +116,6 @@ class _Answers:
         document = self._documents.get(request.path)
         if document is not None and request.method in _METHODS:
             body = await document.get()
-            if not body:
-                row = view.server()
-                return _text(503, f"{standing_by(row) if row.role == STANDBY else 'there is no plan yet'}\n")
             return web.Response(body=body, headers={"Content-Type": _TYPES[request.path], **_SERVER})
         return _small_document(view, request)
 
@@ -129,10 +124,6 @@ class _Answers:
 
     async def _metrics(self) -> bytes:
         return self.view.metrics.exposition()
-
-    async def _injection(self) -> bytes:
-        make = self.view.injection()
-        return b"" if make is None else await asyncio.to_thread(make)
 
 
 def joined(host: str, port: int) -> str:
@@ -255,7 +246,7 @@ def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
         what = standing_by(row) if row.role == STANDBY else row.phase
         why = f": {visible(row.why)}" if row.why else ""
         return _text(200 if is_ready else 503, f"{what}{why}\n")
-    return _text(404, "not found; the paths are /healthz, /readyz, /metrics, /status.json and /injection.json\n")
+    return _text(404, "not found; the paths are /healthz, /readyz, /metrics and /status.json\n")
 
 
 async def _run_command(

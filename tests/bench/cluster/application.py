@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import dsl
 from admc.kubernetes.inject.model import PodNeeds
-from admc.serve.observe.injection import injection_document
+from admc.kubernetes.inject.needs import needs_of_plan
 from emitters.interception.pod import PodCaptures
+from emitters.kubernetes import kubernetes_name
 from solver.place import place
 from tests.generate import generate
 
@@ -55,25 +56,25 @@ def application(size: Size, namespace: str) -> Application:
     text = generate(size.services, size.calls, size.policies, SEED)
     text = re.sub(r"(replicas \d+)", rf"\1  namespace {namespace}", text)
     program = dsl.load_text(text)
-    document = injection_document([(program, place(program))])
-    hosts = [name for name, row in document.services.items() if row.captures is not None]
-    others = [name for name, row in document.services.items() if row.captures is None]
+    needs = {at.service: own for at, own in needs_of_plan(program, place(program)).items()}
+    hosts = [name for name, own in needs.items() if own.captures is not None]
+    others = [name for name, own in needs.items() if own.captures is None]
     if not 0 < len(hosts) <= size.clients:
         raise ValueError(f"the program has {len(hosts)} ADMs, and is to have 1 to {size.clients}")
     wanted = {
         name: PodNeeds(
             f"{program.app}/{name}",
             None
-            if row.captures is None
-            else PodCaptures(frozenset(row.captures.ingress), frozenset(row.captures.egress)),
-            row.awaited,
+            if own.captures is None
+            else PodCaptures(frozenset(own.captures.ingress), frozenset(own.captures.egress)),
+            own.waits,
         )
-        for name, row in document.services.items()
+        for name, own in needs.items()
     }
     return Application(
         text,
         {**_shared(size.clients, hosts), **_shared(size.pods - size.clients, others)},
-        {name: row.object for name, row in document.services.items()},
+        {name: kubernetes_name(name) for name in program.services},
         {name: tuple(port.number for port in service.ports) for name, service in program.services.items()},
         wanted,
     )

@@ -1,4 +1,4 @@
-"""An API server that has the kind `Program`."""
+"""An API server that has the kinds `Program` and `Injection`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.deploy.chart import definition
+from tests.deploy.chart import definitions
 
 if TYPE_CHECKING:
     from tests.cluster.api_server import ApiServer
@@ -22,11 +22,13 @@ def true_conditions(document: dict[str, Any]) -> set[str]:
 
 @pytest.fixture(scope="session")
 def programs_api(cluster_api: ApiServer) -> ApiServer:
-    made = cluster_api.apply(f"{DEFINITIONS}/programs.admc.dev", definition())
     deadline = time.monotonic() + 30
-    while not {"Established", "NamesAccepted"} <= true_conditions(made):
-        assert time.monotonic() < deadline, made["status"]
-        time.sleep(0.1)
-        made = cluster_api.request("GET", f"{DEFINITIONS}/programs.admc.dev")
-    assert "NonStructuralSchema" not in true_conditions(made)
+    for wanted in definitions():
+        name = wanted["metadata"]["name"]
+        made = cluster_api.apply(f"{DEFINITIONS}/{name}", wanted)
+        while not {"Established", "NamesAccepted"} <= true_conditions(made):
+            assert time.monotonic() < deadline, made["status"]
+            time.sleep(0.1)
+            made = cluster_api.request("GET", f"{DEFINITIONS}/{name}")
+        assert "NonStructuralSchema" not in true_conditions(made)
     return cluster_api

@@ -15,7 +15,7 @@ from admc.kubernetes.inject.model import Installation as Injection
 from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.template import injected
 from emitters.interception.pod import PodCaptures
-from tests.deploy.chart import definition
+from tests.deploy.chart import definitions
 from tests.serve.pki import Authority
 from tests.serve.server_process import Served, served
 from tests.testbed.ports import free_port
@@ -211,9 +211,9 @@ def _condition(status: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
 
 
 def installation(api: ApiServer, folder: Path, *, defined: bool = True) -> Installation:
-    """`defined`: the API server gets the kind `Program`."""
-    if defined:
-        api.apply("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/programs.admc.dev", definition())
+    """`defined`: the API server gets the kinds `Program` and `Injection`."""
+    for each in definitions() if defined else ():
+        api.apply(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{each['metadata']['name']}", each)
     name = f"t{secrets.token_hex(4)}"
     labels = {"admc.dev/controller": name}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

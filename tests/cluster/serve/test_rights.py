@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from admc.kubernetes.cluster.names import PROGRAMS
 from emitters.interception.pod import PodCaptures
+from tests.cli.command import Admc
 from tests.cluster.program.conftest import DEFINITIONS
 from tests.cluster.serve.installation import PROGRAM, Installation, installation
-from tests.deploy.chart import definition
+from tests.deploy.chart import definition, definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from tests.cluster.api_server import ApiServer
 
@@ -53,7 +56,7 @@ def lax() -> dict[str, Any]:
 
 
 def define(shop: Installation, document: dict[str, Any]) -> None:
-    path = f"{DEFINITIONS}/programs.admc.dev"
+    path = f"{DEFINITIONS}/{document['metadata']['name']}"
     shop.api.apply(path, document)
 
     def is_served() -> bool:
@@ -64,9 +67,11 @@ def define(shop: Installation, document: dict[str, Any]) -> None:
 
 
 def test_what_is_missing_is_said_and_the_server_goes_on_once_it_is_there(
-    new_cluster_api: Callable[..., ApiServer], tmp_path: Path
+    new_cluster_api: Callable[..., ApiServer], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     api = new_cluster_api()
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: a}]}\n")
     shop = installation(api, tmp_path, defined=False)
     shop.service("web", 8080)
     shop.service("cart", 8081)
@@ -83,6 +88,13 @@ def test_what_is_missing_is_said_and_the_server_goes_on_once_it_is_there(
         assert 'User "admc" cannot list resource "pods" in API group "" at the cluster scope' in said
         assert shop.condition("Programmed")[:2] == ("Unknown", "NotFollowed")
         grant(api, *CORE)
+        said = shop.said("Accepted", "InjectionNotWritten")
+        assert "`deploy/install.yaml` defines the kind `Injection`" in said
+        run = Admc(capfd)("inject", shop.name, "-f", manifest, "-n", shop.namespace, "--kubeconfig", api.kubeconfig)
+        assert (run.code, run.out) == (1, "")
+        assert "the cluster does not have the kind `Injection`" in run.err
+        for each in definitions():
+            define(shop, each)
         shop.said("Programmed", "NotInSync")
         state = server.status()["server"]["state"]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from admc.kubernetes.cluster.injections.objects import PATH
 from tests.cluster.api_server import ApiError
 from tests.cluster.node.cluster import path_of
 from tests.cluster.serve.installation import Installation, installation
@@ -92,10 +93,12 @@ def apply_program(shop: Installation, spec: dict[str, Any]) -> None:
 
 
 def is_closed(shop: Installation) -> bool:
+    return is_there(shop, f"/apis/networking.k8s.io/v1/namespaces/{shop.namespace}/networkpolicies/admc-close-cart")
+
+
+def is_there(shop: Installation, path: str) -> bool:
     try:
-        shop.api.request(
-            "GET", f"/apis/networking.k8s.io/v1/namespaces/{shop.namespace}/networkpolicies/admc-close-cart"
-        )
+        shop.api.request("GET", path)
     except ApiError:
         return False
     return True
@@ -143,6 +146,10 @@ def test_the_roles_are_what_the_server_uses(
         shop.until(programmed)
         shop.until(lambda: not is_closed(shop))
         shop.until(lambda: len(plan_parts(shop)) == 3)  # those of the first plan are removed
+        injection = PATH.format(shop.namespace, shop.name)
+        shop.until(lambda: is_there(shop, injection))
+        apply_program(shop, {"files": {"policies.adm": text[: text.index("policy")]}})
+        shop.until(lambda: not is_there(shop, injection))
 
     events = [json.loads(line) for line in log.read_text().splitlines()]
     refused = {each["requestURI"] for each in events if each.get("responseStatus", {}).get("code") == 403}

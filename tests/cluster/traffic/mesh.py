@@ -18,7 +18,7 @@ from tests.cluster.api_server import ApiError
 from tests.cluster.node import images
 from tests.cluster.node.machine import ADDRESS
 from tests.cluster.traffic.requests import Requests
-from tests.deploy.chart import definition
+from tests.deploy.chart import definitions
 from tests.serve.pki import Authority
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Mesh:
         node.machine.favour_pods()
         folders = ("tests/cluster/traffic", *self.folders)
         node.load([images.python(site_packages=self.site_packages, folders=folders), images.envoy()])
-        node.apply(definition())
+        node.apply(*definitions())
         node.namespace(SYSTEM)
         node.namespace(self.name, {"admc.dev/controller": self.name})
         authority = Authority("life", 86400.0)

@@ -89,6 +89,8 @@ _REASONS: Final = {
     "ADM853": "PlanRefused",
     "ADM854": "NotStored",
     "ADM855": "NoSafeRollout",
+    "ADM955": "InjectionTooLarge",
+    "ADM956": "InjectionNotWritten",
 }
 
 

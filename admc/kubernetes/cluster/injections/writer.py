@@ -1,0 +1,240 @@
+"""Keeps the `Injection` objects of an installation as its plans need them.
+
+    plans, selectors --injections--> specs --server-side apply--> cluster --watch--> there
+    a plan that comes --announced--> the same, before the plan is begun
+
+A pod that starts in the middle of a rollout needs what both plans need. So the objects have the needs of a new plan
+before its first step, and lose those of the old one when no proxy may have it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.base.exits import CommandError, Exit
+from admc.compile.plan.read import named_plan
+from admc.kubernetes.cluster.api.backoff import Backoff
+from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
+from admc.kubernetes.cluster.injections.objects import KIND, PATH, Changes, body, changes
+from admc.kubernetes.inject.needs import estimates_of, injections, needs_of_plan, united
+from admc.kubernetes.inject.spec import MAX_BYTES, size
+from dsl.diagnostics.diagnostic import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+    from admc.kubernetes.cluster.api.requests import Api
+    from admc.kubernetes.cluster.injections.objects import InjectionObject
+    from admc.kubernetes.cluster.program.owner import Owner
+    from admc.kubernetes.cluster.records import Key
+    from admc.kubernetes.cluster.retry_loop import ChangedKeys
+    from admc.kubernetes.inject.needs import Estimate, Place, PlanNeeds
+    from admc.kubernetes.inject.spec import Amounts, InjectionSpec
+    from admc.serve.environment import Serving
+    from admc.serve.rollout.model import Placed
+    from admc.serve.storage.position import Recipe
+
+LOG: Final = logging.getLogger("admc.cluster")
+LOOK_SECONDS: Final = 1.0
+ESTIMATED: Final = b'"cpu_of_replica"'
+"""A field that only a plan with a profile has."""
+
+
+class Picture(NamedTuple):
+    """What the cluster shows."""
+
+    selectors: Mapping[Place, Mapping[str, str]]
+    """Service -> the selector of its Kubernetes Service."""
+    taking_part: tuple[str, ...]
+    """The namespaces that take part in the installation."""
+
+
+class _Wanted(NamedTuple):
+    bodies: Mapping[str, dict[str, Any]]
+    """Namespace that takes part -> its object."""
+    needed: frozenset[str]
+    """The namespaces with pods that need something, whether or not they take part."""
+    findings: tuple[Diagnostic, ...]
+    """Objects that are too large."""
+
+
+class InjectionWriter:
+    """All calls belong on one event loop."""
+
+    def __init__(
+        self,
+        api: Api,
+        controller: str,
+        server: str,
+        limits: Amounts | None,
+        there: Mapping[Key, InjectionObject],
+        shown: ChangedKeys,
+        *,
+        picture: Callable[[], Picture],
+        owner: Callable[[], Owner | None],
+        may_write: Callable[[], bool],
+    ) -> None:
+        """`server` is its address, as pods dial it. `there` has the objects of this installation, as a watch shows
+        them, and `shown` those that it has shown anew. While no Program owns them, or this replica may not write,
+        nothing is written."""
+        self._api, self._controller, self._server, self._limits = api, controller, server, limits
+        self._there, self._shown = there, shown
+        self._picture, self._owner, self._may_write = picture, owner, may_write
+        self._turn = asyncio.Lock()
+        self._coming: tuple[tuple[Placed, ...], bytes | None] | None = None
+        """The plans with one that is about to be accepted, and the document of that plan."""
+        self._needs: list[tuple[Placed, PlanNeeds]] = []
+        self._estimates: tuple[bytes | None, Mapping[str, Estimate]] = None, {}
+        """What was computed of each plan, as long as it is used."""
+        self._sent: dict[str, dict[str, Any]] = {}
+        """Namespace -> an object that was applied and that the watch has not shown yet."""
+        self.findings: tuple[Diagnostic, ...] = ()
+        """Why some pods may not get what they need."""
+        self._logged = ""
+
+    async def run(self, serving: Serving) -> None:
+        """Write the objects of the plans in force, until cancelled."""
+        backoff = Backoff()
+        while True:
+            pause = LOOK_SECONDS
+            recipe = serving.recipe
+            plans, plan = self._coming or (serving.placed, None if recipe is None else recipe.plan)
+            try:
+                self.findings = await self._write(plans, plan)
+                backoff.reset()
+            except ApiError as error:
+                self.findings = (not_written(error),)
+                pause = max(pause, backoff.seconds(error.retry_after))
+            self._log()
+            await asyncio.sleep(pause)
+
+    @asynccontextmanager
+    async def announced(self, plans: Sequence[Placed], recipe: Recipe | None) -> AsyncIterator[None]:
+        """`announced` of `admc.serve.environment.Environment`."""
+        self._coming = tuple(plans), None if recipe is None else recipe.plan
+        try:
+            await self._announce(*self._coming)
+            yield
+        finally:
+            self._coming = None
+
+    async def _announce(self, plans: tuple[Placed, ...], plan: bytes | None) -> None:
+        async with self._turn:
+            owner = self._owner()
+            if owner is None or not self._may_write():
+                return
+            wanted = await self._wanted(plans, plan, owner)
+            if wanted.findings:
+                raise CommandError(Exit.NO_PLACEMENT, wanted.findings)
+            try:
+                await self._apply(self._due(wanted, owner).applied)
+            except ApiError as error:
+                raise CommandError(Exit.INPUT, [not_written(error)]) from error
+
+    async def _write(self, plans: tuple[Placed, ...], plan: bytes | None) -> tuple[Diagnostic, ...]:
+        """Write what differs. Returns the findings about objects that cannot be written. Raises `ApiError`."""
+        async with self._turn:
+            owner = self._owner()
+            if owner is None or not plans or not self._may_write():
+                return ()
+            wanted = await self._wanted(plans, plan, owner)
+            due = self._due(wanted, owner)
+            await self._apply(due.applied)
+            for item in due.removed:
+                await self._remove(item)
+            return wanted.findings
+
+    def _due(self, wanted: _Wanted, owner: Owner) -> Changes:
+        for key in self._shown.take():
+            self._sent.pop(key.namespace, None)
+        return changes(wanted.bodies, wanted.needed, self._there, self._controller, owner)
+
+    async def _wanted(self, plans: tuple[Placed, ...], plan: bytes | None, owner: Owner) -> _Wanted:
+        picture = self._picture()
+        needs, estimates = await asyncio.to_thread(self._of_plans, plans, plan)
+        specs = injections(plans[-1].program.app, self._server, needs, picture.selectors, estimates, self._limits)
+        return _wanted(specs, picture, self._controller, owner)
+
+    def _of_plans(self, plans: tuple[Placed, ...], plan: bytes | None) -> tuple[PlanNeeds, Mapping[str, Estimate]]:
+        known = {id(placed.placement): needs for placed, needs in self._needs}
+        self._needs = [
+            (placed, known[id(placed.placement)] if id(placed.placement) in known else needs_of_plan(*placed))
+            for placed in plans
+        ]
+        if self._estimates[0] is not plan:
+            has_some = plan is not None and ESTIMATED in plan
+            self._estimates = plan, estimates_of(named_plan(plan, "the plan")) if plan and has_some else {}
+        return united(needs for _, needs in self._needs), self._estimates[1]
+
+    async def _apply(self, bodies: Iterable[dict[str, Any]]) -> None:
+        """Apply each object once, until the watch shows it. A namespace that refuses one does not stop the others.
+        Raises the first `ApiError`."""
+        refused: list[ApiError] = []
+        for new in bodies:
+            namespace = new["metadata"]["namespace"]
+            if self._sent.get(namespace) == new or not self._may_write():
+                continue
+            try:
+                await self._api.apply(PATH.format(namespace, self._controller), new)
+            except ApiError as error:
+                if not is_refusal(error):
+                    raise
+                refused.append(error)
+            else:
+                self._sent[namespace] = new
+        if refused:
+            raise refused[0]
+
+    async def _remove(self, item: InjectionObject) -> None:
+        if not self._may_write():
+            return
+        self._sent.pop(item.key.namespace, None)
+        try:
+            await self._api.delete(PATH.format(*item.key), uid=item.uid)
+        except ApiError as error:
+            # If it is gone, or another one has its name, the watch will show that.
+            if not error.is_not_found and not error.is_conflict:
+                raise
+
+    def _log(self) -> None:
+        """Log the findings when they change."""
+        text = "; ".join(f"{item.code}: {item.message} ({item.cause})" for item in self.findings)
+        if text and text != self._logged:
+            LOG.warning("injection_not_written", extra={"text": text})
+        self._logged = text
+
+
+def _wanted(specs: Mapping[str, InjectionSpec], picture: Picture, controller: str, owner: Owner) -> _Wanted:
+    bodies, findings = {}, []
+    for namespace in sorted(specs.keys() & set(picture.taking_part)):
+        new = body(specs[namespace], namespace, controller, owner)
+        if (bytes_of := size(new)) > MAX_BYTES:
+            findings.append(_too_large(namespace, controller, bytes_of))
+        else:
+            bodies[namespace] = new
+    return _Wanted(bodies, frozenset(specs), tuple(findings))
+
+
+def _too_large(namespace: str, name: str, bytes_of: int) -> Diagnostic:
+    return Diagnostic(
+        "ADM955",
+        Severity.ERROR,
+        f"the `{KIND}` `{name}` of namespace `{namespace}` would be too large",
+        None,
+        f"it would have {bytes_of:,} bytes, for all services there that need an ADM or a wait, and may have "
+        f"{MAX_BYTES:,}",
+        "distribute the services over several namespaces, or give their Services selectors with fewer labels",
+    )
+
+
+def not_written(error: ApiError) -> Diagnostic:
+    cause = str(error)
+    if error.is_not_found and not error.message.startswith("namespaces "):
+        cause += f"; `deploy/install.yaml` defines the kind `{KIND}`"
+    elif error.status in (401, 403):
+        cause += "; `deploy/install.yaml` has the rights of the server's account"
+    what = f"an `{KIND}` object cannot be written, so new pods may not get what they need"
+    return Diagnostic("ADM956", Severity.ERROR, what, None, cause, "the server tries again by itself")
