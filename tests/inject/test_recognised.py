@@ -107,10 +107,15 @@ def test_only_repositories_that_are_listed_count() -> None:
         ("index.docker.io/b/a", "b/a"),
         ("library/a", "a"),
         # No other names of the same image.
-        ("docker.io/index.docker.io/library/a", "index.docker.io/library/a"),
+        ("docker.io/index.docker.io/library/a", "docker.io/index.docker.io/library/a"),
         ("docker.io/library/library/a", "library/a"),
         ("x/library/a", "x/library/a"),
         ("x.docker.io/a", "x.docker.io/a"),
+        # Without its registry, the name would be one of another registry.
+        ("docker.io/localhost/a", "docker.io/localhost/a"),
+        ("docker.io/h.example/a", "docker.io/h.example/a"),
+        ("docker.io/library/h.example/a", "library/h.example/a"),
+        ("library/localhost/a", "library/localhost/a"),
     ],
 )
 def test_a_repository_has_one_spelling(image: str, name: str) -> None:

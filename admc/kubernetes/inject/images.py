@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from admc.kubernetes.inject.model import Installation
 
-_DEFAULT_REGISTRY: Final = re.compile(r"(?:(?:index\.)?docker\.io/)?(?:library/)?")
-"""What runtimes write before a short name."""
+_DEFAULT_REGISTRY: Final = re.compile(r"\A(?:(?:index\.)?docker\.io/)?(?:library/)?(?![^/]*[.:][^/]*/|localhost/)")
+"""What runtimes write before a short name. It stays where the rest would be read as the name of another registry."""
 
 
 @lru_cache(maxsize=1 << 10)
