@@ -169,7 +169,8 @@ def _pointed(container: Container, probe: Any, captures: PodCaptures) -> dict[st
             continue
         number = number_of(container, asked.get("port"))
         if number is None:
-            return _Refusal(f"the container has no port `{asked.get('port')}`", (way, "port"), "correct its port")
+            why = f"its port `{asked.get('port')}` is neither a number nor the name of a port of its container"
+            return _Refusal(why, (way, "port"), "correct its port")
         if number == PROBE_PORT:
             return _Refusal(
                 f"it asks port {PROBE_PORT} for a path that admc did not write", (way,), "let it ask the process"
@@ -185,19 +186,27 @@ def _pointed(container: Container, probe: Any, captures: PodCaptures) -> dict[st
 def _answered(probe: dict[str, Any], way: str, number: int) -> dict[str, Any] | _Refusal:
     asked: dict[str, Any] = probe[way]
     for field, value in asked.items():
-        if field not in _FIELDS[way] or value is None:
-            return _Refusal(f"admc does not know its field `{field}` with this value", (way, field))
+        if value is None or (value == "" and field != "service"):
+            return _Refusal(f"its field `{field}` is empty", (way, field), f"leave `{field}` out, or give it a value")
+        if field not in _FIELDS[way]:
+            return _Refusal(f"admc does not know its field `{field}`", (way, field))
     times = {"periodSeconds": PERIOD, "timeoutSeconds": TIMEOUT}
     for field, default in times.items():
         if type(probe.get(field, default)) is not int:
-            return _Refusal(f"its `{field}` is not a whole number", (field,))
+            return _Refusal(
+                f"its `{field}` is not a whole number", (field,), "write a number of seconds, or leave it out"
+            )
         times[field] = probe.get(field, default) or default
     written = _written(way, asked)
     headers = _headers(asked.get("httpHeaders", []))
     if isinstance(written, _Refusal):
         return written
     if headers is None:
-        return _Refusal("its headers are not a list of names and values", (way, "httpHeaders"))
+        return _Refusal(
+            "its headers are not a list of names and values, all of them texts",
+            (way, "httpHeaders"),
+            "correct its headers",
+        )
     period, timeout = times.values()
     own = path(written, number, headers, period, timeout)
     if why := fault(Probe(own, number, headers, period, timeout)):
@@ -217,11 +226,12 @@ def _written(way: str, asked: dict[str, Any]) -> WrittenProbe | _Refusal:
     if way == "grpc":
         service = asked.get("service")
         if type(asked["port"]) is not int or not isinstance(service, str | None):
-            return _Refusal("its port is not a number, or its service is not a text", (way,))
+            return _Refusal("its port is not a number, or its service is not a text", (way,), "correct these")
         return WrittenProbe(ProbeKind.GRPC, port, None if service is None else f"/{service}")
-    kind, rest = _SCHEMES.get(asked.get("scheme", "HTTP")), asked.get("path")
+    scheme, rest = asked.get("scheme", "HTTP"), asked.get("path")
+    kind = _SCHEMES.get(scheme) if isinstance(scheme, str) else None
     if kind is None:
-        return _Refusal("its scheme is neither `HTTP` nor `HTTPS`", (way, "scheme"))
+        return _Refusal("its scheme is neither `HTTP` nor `HTTPS`", (way, "scheme"), "correct its scheme")
     if rest is not None and not (isinstance(rest, str) and rest.startswith("/")):
         return _Refusal("its path does not begin with `/`", (way, "path"), "write the path that the process expects")
     return WrittenProbe(kind, port, rest)
