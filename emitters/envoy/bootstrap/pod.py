@@ -37,7 +37,7 @@ _FAIL: Final = "/healthcheck/fail"
 """The admin page that makes Envoy close connections: for HTTP/1 with the next response, for HTTP/2 by GOAWAY."""
 _LOOPBACK: Final = "127.0.0.1"
 _SLOWEST: Final = "10s"
-"""The longest time for a probe to arrive, and for a connection of probes to be idle: any client may open one."""
+"""The longest time for a kubelet's request to arrive, and for its connection to be idle: any client may open one."""
 
 
 def server(host: str, port: int, name: str | None = None) -> xds_server.Server:
@@ -116,9 +116,6 @@ def _probes(*, ipv6: bool) -> Json:
         ipv6=ipv6,
         rds={"config_source": WAITING, "route_config_name": PROBES},
         local_reply_config={"mappers": [no_body]},
-        request_headers_timeout=_SLOWEST,
-        request_timeout=_SLOWEST,
-        common_http_protocol_options={"idle_timeout": _SLOWEST},
     )
 
 
@@ -149,6 +146,9 @@ def _for_kubelet(name: str, port: int, filters: Sequence[Json] = (), *, ipv6: bo
         filters,
         # A body of HTTP/2 need not have a header by which a route could refuse it.
         codec_type="HTTP1",
+        request_headers_timeout=_SLOWEST,
+        request_timeout=_SLOWEST,
+        common_http_protocol_options={"idle_timeout": _SLOWEST},
         early_header_mutation_extensions=[extension("held-headers", early, mutations=hold())],
         **fields,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from emitters.addresses import Addresses, ServiceAddresses
 from emitters.envoy import Mode, emit, passthrough
 from emitters.envoy.bootstrap import pod
 from emitters.envoy.messages.typed import to_json
-from emitters.ports import INGRESS_PORT, STARTUP_PORT
+from emitters.ports import INGRESS_PORT, PROBE_PORT, STARTUP_PORT, STOP_PORT
 from solver.place import place
 from tests.emitters.envoy.ads import Ads
 from tests.emitters.envoy.pod_bed import NAME, TOKEN, envoy, get, until, write
@@ -96,6 +97,24 @@ def test_an_adm_that_enforces_nothing_starts_at_once(folder: Path, alone: None) 
     with Ads(nothing, port, credentials), envoy(folder):
         until(lambda: get(STARTUP_PORT, "/ready") == (200, b"LIVE\n"))
         assert time.monotonic() - began < 12, "it did not wait for an answer that does not come"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
+def test_what_anyone_may_connect_to_keeps_no_connection_for_long(folder: Path, alone: None) -> None:
+    """Neither one that says nothing, nor one with the beginning of a request."""
+    port = free_port()
+    credentials = write(folder, port)
+    with Ads(served(), port, credentials), envoy(folder):
+        until(lambda: get(STARTUP_PORT, "/ready") is not None)
+        ports = (STARTUP_PORT, PROBE_PORT, STOP_PORT)
+        opened = [socket.create_connection(("127.0.0.1", port), 30) for port in ports for _ in range(2)]
+        for connection in opened[::2]:
+            connection.sendall(b"GET / HTTP/1.1\r\nhost:")
+        for connection in opened:
+            with connection:
+                while connection.recv(4096):
+                    pass
 
 
 def test_no_part_of_a_pods_configuration_needs_a_privilege() -> None:
