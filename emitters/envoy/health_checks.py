@@ -32,6 +32,9 @@ PROBE_ANSWERS: Final = "probe-answers"
 """The listener inside Envoy to which the routes of probes lead."""
 USER_AGENT: Final = "kube-probe/admc"
 """Begins as that of a kubelet, by which some processes recognise a probe."""
+AGAIN: Final = 2
+"""Seconds between two checks of a process that is not healthy, or the probe's period if that is shorter. A process that
+has just started would count as ill for a period, and a kubelet restarts it, if it allows one failure."""
 _TLS: Final = "tls"
 _OPTIONS: Final = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 
@@ -92,34 +95,40 @@ def _cluster(name: str, probe: Probe, written: WrittenProbe, address: str) -> Js
     if written.kind is ProbeKind.HTTPS:
         # As the kubelet does, this takes any certificate.
         context = extension(
-            "envoy.transport_sockets.tls", "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext"
+            "envoy.transport_sockets.tls",
+            "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+            # By default, Envoy asks with TLS 1.2 at most.
+            common_tls_context={"tls_params": {"tls_maximum_protocol_version": "TLSv1_3"}},
         )
         result["transport_socket_matches"] = [{"name": _TLS, "match": {_TLS: True}, "transport_socket": context}]
     return result
 
 
 def _health_check(probe: Probe, written: WrittenProbe, address: str) -> Json:
-    period = f"{probe.period}s"
+    period, again = f"{probe.period}s", f"{min(probe.period, AGAIN)}s"
     check: Json = {
         "timeout": f"{probe.timeout}s",
         "interval": period,
-        # By default, Envoy checks a cluster that got no request yet once a minute.
-        "no_traffic_interval": period,
+        "unhealthy_interval": again,
+        # Envoy has other intervals for a cluster that got no request yet.
+        "no_traffic_interval": again,
+        "no_traffic_healthy_interval": period,
         "healthy_threshold": 1,
         "unhealthy_threshold": 1,
         "reuse_connection": False,
     }
     if written.kind is ProbeKind.TCP:
         return {**check, "tcp_health_check": {}}
+    at = f"[{address}]:{probe.port}" if ":" in address else f"{address}:{probe.port}"
     if written.kind is ProbeKind.GRPC:
-        return {**check, "grpc_health_check": {"service_name": (written.rest or "")[1:]}}
+        # By default, Envoy sends the name of the cluster, and some servers reset a stream to what is no host.
+        return {**check, "grpc_health_check": {"service_name": (written.rest or "")[1:], "authority": at}}
     if written.kind is ProbeKind.HTTPS:
         check["transport_socket_match_criteria"] = {_TLS: True}
-    shown = f"[{address}]" if ":" in address else address
     headers = [header for header in probe.headers if header.name.lower() != "host"]
     hosts = [header.value for header in probe.headers if header.name.lower() == "host" and header.value]
     http: Json = {
-        "host": hosts[0] if hosts else f"{shown}:{probe.port}",
+        "host": hosts[0] if hosts else at,
         "path": written.rest or "/",
         "request_headers_to_add": [*_defaults(headers), *map(_header, headers)],
         "expected_statuses": [{"start": 200, "end": 400}],

@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import RequestReceived
 
 from emitters.envoy import Mode, passthrough
-from emitters.envoy.health_checks import probe_resources
+from emitters.envoy.health_checks import AGAIN, probe_resources
 from emitters.health_probes import (
     MAX_PERIOD,
     MAX_PROBES,
@@ -52,8 +55,10 @@ HTTP, HTTPS, GRPC, TCP = 8080, 8443, 9000, 7000
 HEADERS = (ProbeHeader("X-Probe", "50%REQ(x)%"), ProbeHeader("Host", "shop.example"), ProbeHeader("X-Probe", "two"))
 
 
-def probe(kind: ProbeKind, port: int, rest: str | None = None, headers: tuple[ProbeHeader, ...] = ()) -> Probe:
-    return Probe(path(WrittenProbe(kind, str(port), rest), port, headers, 1, 1), port, headers, 1, 1)
+def probe(
+    kind: ProbeKind, port: int, rest: str | None = None, headers: tuple[ProbeHeader, ...] = (), period: int = 1
+) -> Probe:
+    return Probe(path(WrittenProbe(kind, str(port), rest), port, headers, period, 1), port, headers, period, 1)
 
 
 PROBES = (
@@ -99,6 +104,7 @@ class Web:
         self.server = kind((self.address, self.port), Handler)
         if self.certificate is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_3  # a kubelet speaks it
             context.load_cert_chain(self.certificate)
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
@@ -242,16 +248,37 @@ def test_the_adm_answers_by_the_last_check_of_the_process_and_asks_it_nothing_el
         made.stop()
 
 
-def test_a_process_that_does_not_answer_in_time_is_not_healthy(folder: Path, alone: None) -> None:
+def test_a_process_that_does_not_answer_in_time_is_not_healthy_and_soon_asked_again(folder: Path, alone: None) -> None:
     silent = socket.create_server(("127.0.0.1", HTTP))
-    one = probe(ProbeKind.HTTP, HTTP, "/healthz")
-    with answering(folder, ServiceProbes("127.0.0.1", (one,))):
-        until(lambda: ask(one.path)[0] == 503)
+    asked, not_asked = (probe(ProbeKind.HTTP, HTTP, rest, period=600) for rest in ("/asked", "/not-asked"))
+    with answering(folder, ServiceProbes("127.0.0.1", (asked, not_asked))):
+        until(lambda: ask(asked.path)[0] == 503)  # Envoy has one interval before the first request, and one after it
         silent.close()
         web = Web(HTTP)
         web.start()
-        until(lambda: ask(one.path)[0] == 200)
+        until(lambda: {"/asked", "/not-asked"} <= {request[1] for request in web.requests})
+        until(lambda: ask(asked.path)[0] == ask(not_asked.path)[0] == 200)
+        count, steady = len(web.requests), time.monotonic() + 2 * AGAIN
+        while time.monotonic() < steady:
+            assert ask(asked.path)[0] == 200
+            time.sleep(0.2)
+        assert len(web.requests) == count, "a process that is healthy is asked once in a period"
         web.stop()
+
+
+def asked_over_http2(listener: socket.socket) -> dict[str, str]:
+    """The headers of the next request there. A connection may have ended before its request came."""
+    listener.settimeout(20)
+    while True:
+        connection, _ = listener.accept()
+        server = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+        server.initiate_connection()
+        with connection, contextlib.suppress(ConnectionError):
+            connection.sendall(server.data_to_send())
+            while data := connection.recv(65536):
+                for event in server.receive_data(data):
+                    if isinstance(event, RequestReceived):
+                        return dict(event.headers)
 
 
 def test_envoy_sends_exactly_whatever_a_probe_may_have(folder: Path, alone: None) -> None:
@@ -273,7 +300,9 @@ def test_envoy_sends_exactly_whatever_a_probe_may_have(folder: Path, alone: None
     assert not any(map(fault, every))
     web = Web(HTTP, headers=500)
     web.start()
-    with answering(folder, ServiceProbes("127.0.0.1", every)):
+    with socket.create_server(("127.0.0.1", GRPC)) as rpc, answering(folder, ServiceProbes("127.0.0.1", every)):
+        sent = asked_over_http2(rpc)
+        assert sent[":authority"] == f"127.0.0.1:{GRPC}", "a server may reset a stream to what is no host"
         until(lambda: all(ask(one.path)[0] == 200 for one in every if one is not service))
         assert ask(service.path)[0] == 503
         (asked,) = (found for found in web.requests if found[1] == rest)
