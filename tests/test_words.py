@@ -108,20 +108,22 @@ def test_a_path_counts() -> None:
     assert str(finding) == "tests/test_heron.py (the file's name): `heron`: say `bird`"
 
 
-def test_all_tracked_files_are_searched_but_those_of_others(tmp_path: Path) -> None:
-    files = ("Makefile", "a.golden", "docs/a.md", "shell", "LICENSE", "go.sum", "x.lock", "untracked.py", "gone.py")
+def test_all_files_are_searched_new_ones_as_well_but_those_of_others(tmp_path: Path) -> None:
+    files = ("Makefile", "a.golden", "docs/a.md", "shell", "LICENSE", "go.sum", "x.lock", "new.py", "ignored.py", "gone.py")
     for name in files:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("one\nheron\n", encoding="utf-8")
     (tmp_path / "picture").write_bytes(b"\x89PNG\0 heron")
     (tmp_path / "latin").write_bytes(b"\xe9t\xe9\nheron\n")
-    for command in (["init", "--quiet"], ["add", "."], ["rm", "--quiet", "--cached", "untracked.py"]):
+    for command in (["init", "--quiet"], ["add", "."], ["rm", "--quiet", "--cached", "new.py", "ignored.py"]):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
     (tmp_path / "gone.py").unlink()
+    (tmp_path / ".gitignore").write_text("ignored.py\n")
     assert [(finding.path, finding.line) for finding in search(tmp_path, WORDS)] == [
         ("Makefile", 2),
         ("a.golden", 2),
         ("docs/a.md", 2),
         ("latin", 2),
+        ("new.py", 2),
         ("shell", 2),
     ]

@@ -65,8 +65,10 @@ def find(path: str, text: str, words: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def search(root: Path, words: Mapping[str, str]) -> Iterator[Finding]:
-    """In all files below `root` that git tracks and that are text. Raises `CalledProcessError` outside of git."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True)
+    """In all files below `root` that are text and that git does not ignore: those that are new as well. Raises
+    `CalledProcessError` outside of git."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(listing, cwd=root, capture_output=True, text=True, check=True)
     for name in sorted(filter(None, listed.stdout.split("\0"))):
         path = root / name
         if path.resolve() == LIST or not path.is_file() or any(PurePosixPath(name).match(other) for other in NOT_OURS):
