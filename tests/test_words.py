@@ -109,8 +109,8 @@ def test_a_path_counts() -> None:
 
 
 def test_all_files_are_searched_new_ones_as_well_but_those_of_others(tmp_path: Path) -> None:
-    files = ("Makefile", "a.golden", "docs/a.md", "shell", "LICENSE", "go.sum", "x.lock", "new.py", "ignored.py", "gone.py")
-    for name in files:
+    ours = ("Makefile", "a.golden", "docs/a.md", "shell")
+    for name in (*ours, "LICENSE", "go.sum", "x.lock", "new.py", "ignored.py", "gone.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("one\nheron\n", encoding="utf-8")
     (tmp_path / "picture").write_bytes(b"\x89PNG\0 heron")
