@@ -151,6 +151,9 @@ TOLERATED: dict[str, Change] = {
     "other amounts": changed(1, resources={"limits": {"cpu": "2"}, "requests": {"cpu": "1", "memory": "1Gi"}}),
     "no amounts": lambda spec: [part.pop("resources") for part in spec["initContainers"]],
     "when the image is pulled": changed(0, imagePullPolicy="Always"),
+    "what a change of resources does": changed(
+        1, resizePolicy=[{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    ),
     "where the last words come from": changed(0, terminationMessagePolicy="FallbackToLogsOnError"),
     "another tag": changed(1, image="envoy:1.41"),
     "a digest": changed(1, image="envoy@sha256:0a"),

@@ -51,7 +51,7 @@ class Expected(NamedTuple):
     """Its image is of one of them."""
 
 
-_ANY: Final = frozenset(("imagePullPolicy", "terminationMessagePolicy"))
+_ANY: Final = frozenset(("imagePullPolicy", "resizePolicy", "terminationMessagePolicy"))
 """Fields that do not change what a container does: the API server fills them in, or an operator sets them."""
 _APART: Final = _ANY | {"image", "resources", "env", "volumeMounts"}
 """Fields that are not compared as they are."""
