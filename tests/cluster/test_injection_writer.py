@@ -1,0 +1,116 @@
+"""The writer of `Injection` objects: what it does before a plan is begun, and beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+import dsl
+from admc.base.exits import CommandError, Exit
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.injections.objects import InjectionObject, body, changes
+from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.records import Key
+from admc.kubernetes.cluster.retry_loop import ChangedKeys
+from admc.kubernetes.inject.needs import Place
+from admc.kubernetes.inject.spec import ServiceInjection, injection_spec
+from admc.serve.rollout.model import Placed
+from solver.place import place
+
+if TYPE_CHECKING:
+    from admc.kubernetes.cluster.api.requests import Api
+
+OWNER = Owner("shop", "u-1")
+PROGRAM = """\
+app shop
+service web  { http 8080  namespace one }
+service cart { http 8081  namespace two }
+call web -> cart
+policy p = allow(callers: [web]) on * -> cart
+pin p at ingress
+"""
+
+
+def plan() -> Placed:
+    program = dsl.load_text(PROGRAM)
+    return Placed(program, place(program))
+
+
+class FakeApi:
+    def __init__(self, refuses: dict[str, ApiError] | None = None) -> None:
+        self.refuses = refuses or {}
+        self.written: list[str] = []
+
+    async def apply(self, path: str, body: dict[str, Any]) -> None:
+        namespace = path.split("/")[5]
+        if namespace in self.refuses:
+            raise self.refuses[namespace]
+        self.written.append(namespace)
+
+
+def writer(api: FakeApi, *, owner: Owner | None = OWNER, labels: int = 1, active: bool = True) -> InjectionWriter:
+    many = {f"label-{number:05}": "x" * 60 for number in range(labels)}
+    picture = Picture({Place("one", "web"): {"app": "web"}, Place("two", "cart"): many}, ("one", "two"))
+    return InjectionWriter(
+        cast("Api", api), "main", "admc:18000", None, {}, ChangedKeys(),
+        picture=lambda: picture, owner=lambda: owner, may_write=lambda: active,
+    )  # fmt: skip
+
+
+async def test_what_pods_need_is_written_before_the_plan_is_begun() -> None:
+    api = FakeApi()
+    async with writer(api).announced([plan()], None):
+        assert api.written == ["one", "two"]
+
+
+async def test_if_one_object_would_be_too_large_none_is_written() -> None:
+    api = FakeApi()
+    with pytest.raises(CommandError) as refused:
+        async with writer(api, labels=20_000).announced([plan()], None):
+            pytest.fail("the plan is begun")
+    assert refused.value.exit_code is Exit.NO_PLACEMENT
+    (finding,) = refused.value.diagnostics
+    assert (finding.code, "namespace `two`" in finding.message) == ("ADM955", True)
+    assert api.written == []
+
+
+async def test_a_namespace_that_refuses_its_object_holds_the_plan_back_and_not_the_other_objects() -> None:
+    api = FakeApi({"one": ApiError(403, "Forbidden", "exceeded quota")})
+    with pytest.raises(CommandError) as refused:
+        async with writer(api).announced([plan()], None):
+            pytest.fail("the plan is begun")
+    assert refused.value.exit_code is Exit.INPUT
+    assert "exceeded quota" in str(refused.value.diagnostics[0].cause)
+    assert api.written == ["two"]
+
+
+@pytest.mark.parametrize("without", ["owner", "active"])
+async def test_nothing_is_written_without_an_owner_or_the_right_to_act(without: str) -> None:
+    api = FakeApi()
+    found = writer(api, owner=None) if without == "owner" else writer(api, active=False)
+    async with found.announced([plan()], None):
+        assert api.written == []
+
+
+def test_what_is_as_it_should_be_is_left_and_what_is_not_needed_is_removed() -> None:
+    spec = injection_spec("shop", "admc:18000", {"web": ServiceInjection({"app": "web"}, waits=True)})
+    wanted = {name: body(spec, name, "main", OWNER) for name in ("same", "other", "adopted", "new")}
+    good = wanted["same"]["spec"]
+
+    def there(namespace: str, name: str = "main", **fields: Any) -> InjectionObject:
+        given = {"uid": f"of-{namespace}", "controller": "main", "owners": ("u-1",), "spec": good, **fields}
+        return InjectionObject(Key(namespace, name), **given)
+
+    objects = [
+        there("same"),
+        there("other", spec={**good, "app": "altered"}),
+        there("adopted", owners=("u-0",)),
+        there("gone"),
+        there("unlabelled"),  # its pods keep their plan
+        there("same", "copy"),  # no installation reads it
+    ]
+    due = changes(wanted, {*wanted, "unlabelled"}, {each.key: each for each in objects}, "main", OWNER)
+    assert [each["metadata"]["namespace"] for each in due.applied] == ["adopted", "new", "other"]
+    assert [each.key for each in due.removed] == [Key("gone", "main")]
