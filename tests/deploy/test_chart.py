@@ -154,7 +154,7 @@ def test_no_role_that_others_take_in_writes_anything() -> None:
     aggregated = [
         each for each in installed() if any("aggregate-to" in name for name in each["metadata"].get("labels", ()))
     ]
-    assert [each["metadata"]["name"] for each in aggregated] == ["admc-injections-view", "admc-programs-view"]
+    assert [each["metadata"]["name"] for each in aggregated] == ["admc-programs-view", "admc-injections-view"]
     verbs = {verb for each in aggregated for rule in each["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch"}
 

@@ -3,8 +3,9 @@
     services --injection_spec--> InjectionSpec --to_json--> Injection
     Injection --read_spec--> InjectionSpec --services_of--> the services of a pod
 
-It names no image, no command and no container. These come from the command line and from code, so that whoever could
-write the object could not run a container by it. It is immutable, and its bytes do not depend on the order of input.
+It names no image, no command and no container. These come from the command line and from code, so that an account
+that could write the object could not run a container by it. It is immutable, and its bytes do not depend on the order
+of input.
 """
 
 from __future__ import annotations

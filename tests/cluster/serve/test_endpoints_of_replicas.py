@@ -23,7 +23,6 @@ def test_a_replica_is_ready_before_there_is_a_program(shop: Installation) -> Non
         assert text.startswith("starting: "), (code, text)
         assert server.metric("admc_ready") == 0
         assert server.metric("admc_lease_held") == 1
-        assert server.get("/injection.json") == (503, "there is no plan yet\n")
 
 
 def test_a_replica_that_stands_by_says_so_and_names_the_active_one(
@@ -39,7 +38,6 @@ def test_a_replica_that_stands_by_says_so_and_names_the_active_one(
         assert standby.metric("process_open_fds") > 0
         row = standby.status()["server"]
         assert (row["role"], row["holder"], row["why"]) == ("standby", holder, "")
-        assert standby.get("/injection.json") == (503, sentence)
 
         capsys.readouterr()
         assert main(["status", "--server", f"http://{standby.ops}", "--detailed-exitcode"]) == 2
