@@ -121,6 +121,8 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
         ("RoleBinding", "admc-production-events"),
         ("Service", "admc-production"),
         ("ServiceAccount", "admc-production"),
+        ("ValidatingAdmissionPolicy", "admc-production-injections"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-injections"),
     ]
     bound = [each["metadata"]["namespace"] for each in everything if each["kind"] == "RoleBinding"]
     assert sorted(bound) == ["123", "default", "mesh", "shop"]
@@ -154,9 +156,17 @@ def test_no_role_that_others_take_in_writes_anything() -> None:
     aggregated = [
         each for each in installed() if any("aggregate-to" in name for name in each["metadata"].get("labels", ()))
     ]
-    assert [each["metadata"]["name"] for each in aggregated] == ["admc-programs-view", "admc-injections-view"]
+    assert {each["metadata"]["name"] for each in aggregated} == {"admc-injections-view", "admc-programs-view"}
     verbs = {verb for each in aggregated for rule in each["rules"] for verb in rule["verbs"]}
     assert verbs == {"get", "list", "watch"}
+
+
+def test_a_slow_start_is_not_ended_by_the_liveness_probe() -> None:
+    """On a node with ten times as much work as it has cores, Python took 73 s to its first answer."""
+    (container,) = only(installed(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    startup, liveness = container["startupProbe"], container["livenessProbe"]
+    assert startup["httpGet"] == liveness["httpGet"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
 
 
 def dry_run(api: ApiServer, each: dict[str, Any]) -> None:
