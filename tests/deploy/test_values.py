@@ -61,6 +61,8 @@ def test_each_value_is_used_by_a_template() -> None:
         ("alsoImages", ["admc "]),
         ("alsoImages", ["registry.example.com/admc@sha256:00"]),
         ("alsoEnvoyImages", "envoy"),
+        ("admLimits", "cpu=500m,"),
+        ("admLimits", "cpu=0.5"),
         ("tls", {"secret": "tls"}),
         ("replica", 2),
     ],

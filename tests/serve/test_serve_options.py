@@ -59,6 +59,12 @@ def test_a_repository_is_given_without_tag_and_digest(
     assert "give `--tls-key` too" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", ["cpu", "cpu=", "cpu=0.5", "cpu=-1", "memory=1Ti", "disk=1", "cpu=1,cpu=2", "cpu=1,"])
+def test_limits_of_adms_are_amounts(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:0", "--adm-limits", given]) == 1
+    assert "`--adm-limits` has no limits of resources in" in capsys.readouterr().err
+
+
 def test_repositories_of_images_are_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = [str(tmp_path / "policies.adm"), "--plaintext", "--xds", "127.0.0.1:0"]
     assert main(["serve", *where, "--also-image", "admc"]) == 1
