@@ -91,7 +91,6 @@ def body(content: bytes) -> bytes:
         (b"SSH-2.0-x\r\n", "ADM823", "the server does not speak HTTP"),
         (b"HTTP/1.1 404 no\r\n\r\n", "ADM823", "the response has HTTP status 404"),
         (b"HTTP/1.1 302 no\r\nlocation: http://127.0.0.1:1/\r\n\r\n", "ADM823", "the response has HTTP status 302"),
-        (b"HTTP/1.1 503 no\r\n\r\nthere is no plan yet\n", "ADM823", "there is no plan yet"),
         (b"HTTP/1.1 503 no\r\n\r\n", "ADM823", "the response has HTTP status 503"),
         (body(b"<html>"), "ADM824", "line 1 is not JSON; the file may be cut short"),
         (body(b'{"schema_version": 99}'), "ADM824", "it has schema version 99, and this admc reads 3"),

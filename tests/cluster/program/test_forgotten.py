@@ -43,7 +43,7 @@ async def test_programs_that_are_gone_take_no_memory() -> None:
     programs: Any = SimpleNamespace(
         state=SimpleNamespace(candidate=None), restored=SimpleNamespace(is_set=lambda: True)
     )
-    reporter = Reporter(cluster, programs, unused, unused, unused, unused, unused, writer, lambda: True)
+    reporter = Reporter(cluster, programs, unused, unused, unused, unused, unused, unused, writer, lambda: True)
     report = Report(1, dict.fromkeys(Condition, unknown("NoPlan", "there is no plan yet")))
     for number in range(100):
         there.clear()

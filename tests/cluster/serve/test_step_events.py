@@ -44,7 +44,7 @@ def reporter(serving: Any, writer: Any) -> Reporter:
     programs: Any = SimpleNamespace(
         state=SimpleNamespace(candidate=CANDIDATE), restored=SimpleNamespace(is_set=lambda: True)
     )
-    return Reporter(cluster, programs, serving, unused, unused, unused, unused, writer, lambda: True)
+    return Reporter(cluster, programs, serving, unused, unused, unused, unused, unused, writer, lambda: True)
 
 
 async def test_each_step_that_begins_is_one_event() -> None:
