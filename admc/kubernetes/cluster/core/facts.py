@@ -118,4 +118,4 @@ def _facts(held: Mapping[tuple[str, str], Held], name: str) -> ServiceFacts:
 
 
 def _is_over(held: Held, now: float) -> bool:
-    return held.unseen_since is not None and now - held.unseen_since >= HOLD_SECONDS
+    return held.unseen_since is not None and now >= held.unseen_since + HOLD_SECONDS
