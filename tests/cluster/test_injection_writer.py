@@ -14,13 +14,14 @@ from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.cluster.retry_loop import ChangedKeys
-from admc.kubernetes.inject.needs import Place
+from admc.kubernetes.inject.needs import Place, injections
 from admc.kubernetes.inject.spec import ServiceInjection, injection_spec
 from admc.serve.rollout.model import Placed
 from solver.place import place
 
 if TYPE_CHECKING:
     from admc.kubernetes.cluster.api.requests import Api
+    from admc.kubernetes.inject.spec import InjectionSpec
 
 OWNER = Owner("shop", "u-1")
 PROGRAM = """\
@@ -65,6 +66,27 @@ async def test_what_pods_need_is_written_before_the_plan_is_begun() -> None:
         assert api.written == ["one", "two"]
 
 
+async def test_objects_are_computed_again_only_after_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer looks every second, and thousands of services take most of one."""
+    computed: list[object] = []
+
+    def counting(*arguments: Any) -> dict[str, InjectionSpec]:
+        computed.append(arguments)
+        return injections(*arguments)
+
+    monkeypatch.setattr("admc.kubernetes.cluster.injections.writer.injections", counting)
+    picture = Picture({Place("one", "web"): {"app": "web"}}, ("one",))
+    pictures = [picture, picture, picture._replace(selectors={Place("one", "web"): {"app": "other"}})]
+    api, plans = FakeApi(), [plan()]
+    looking = InjectionWriter(
+        cast("Api", api), "main", "admc:18000", None, {}, ChangedKeys(),
+        picture=lambda: pictures.pop(0), owner=lambda: OWNER, may_write=lambda: True,
+    )  # fmt: skip
+    for number, written in ((1, ["one"]), (1, ["one"]), (2, ["one", "one"])):
+        async with looking.announced(plans, None):
+            assert (len(computed), api.written) == (number, written)
+
+
 async def test_if_one_object_would_be_too_large_none_is_written() -> None:
     api = FakeApi()
     with pytest.raises(CommandError) as refused:
@@ -89,8 +111,8 @@ async def test_a_namespace_that_refuses_its_object_holds_the_plan_back_and_not_t
 @pytest.mark.parametrize("without", ["owner", "active"])
 async def test_nothing_is_written_without_an_owner_or_the_right_to_act(without: str) -> None:
     api = FakeApi()
-    found = writer(api, owner=None) if without == "owner" else writer(api, active=False)
-    async with found.announced([plan()], None):
+    silent = writer(api, owner=None) if without == "owner" else writer(api, active=False)
+    async with silent.announced([plan()], None):
         assert api.written == []
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.kubernetes.inject.spec import (
     DEFAULT,
+    LEAST_CPU,
+    LEAST_MEMORY,
     Amounts,
     Captures,
     InjectionSpec,
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 MILLICORE: Final = 1_000_000
 """In nano-cores."""
 MIB: Final = 1 << 20
-LEAST_CPU: Final = 50
-LEAST_MEMORY: Final = 64
 
 
 class Place(NamedTuple):
@@ -64,7 +64,11 @@ PlanNeeds = Mapping[Place, Needs]
 
 def needs_of_plan(program: Program, placement: Placement) -> PlanNeeds:
     """Return the needs of all services of a program, by its plan."""
-    index = AddressIndex(program, placement)
+    return needs_of_index(program, AddressIndex(program, placement))
+
+
+def needs_of_index(program: Program, index: AddressIndex) -> PlanNeeds:
+    """The same, by the index of the plan."""
     awaited = index.needed_by()
     needs = {}
     for name, service in program.services.items():

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.kubernetes.inject.needs import Place, needs_of_plan
+from admc.kubernetes.inject.needs import Place, needs_of_index
 from admc.serve.compiling.address_deps import AddressIndex
 from dsl.program import Side, Verb
 from emitters.kubernetes import kubernetes_name, pod_labels
@@ -63,7 +63,7 @@ class PlanRows(NamedTuple):
 
 def plan_rows(program: Program, placement: Placement) -> PlanRows:
     index = AddressIndex(program, placement)
-    needs = needs_of_plan(program, placement)
+    needs = needs_of_index(program, index)
     enforced = _enforced(hop for hops in index.hops.values() for hop in hops)
     selected = _selected(program, placement)
     return PlanRows(

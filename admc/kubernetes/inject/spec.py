@@ -59,7 +59,11 @@ class Resources:
     limits: Given[Amounts] = None
 
 
-DEFAULT: Final = Resources(Amounts("50m", "64Mi"))
+LEAST_CPU: Final = 50
+"""Millicores that an ADM requests at least."""
+LEAST_MEMORY: Final = 64
+"""The same in MiB."""
+DEFAULT: Final = Resources(Amounts(f"{LEAST_CPU}m", f"{LEAST_MEMORY}Mi"))
 
 
 @document

@@ -61,6 +61,16 @@ class _Wanted(NamedTuple):
     """Objects that are too large."""
 
 
+class _Basis(NamedTuple):
+    """All that the objects are computed from."""
+
+    app: str
+    needs: PlanNeeds
+    estimates: Mapping[str, Estimate]
+    picture: Picture
+    owner: Owner
+
+
 class InjectionWriter:
     """All calls belong on one event loop."""
 
@@ -89,6 +99,8 @@ class InjectionWriter:
         self._needs: list[tuple[Placed, PlanNeeds]] = []
         self._estimates: tuple[bytes | None, Mapping[str, Estimate]] = None, {}
         """What was computed of each plan, as long as it is used."""
+        self._computed: tuple[_Basis, _Wanted] | None = None
+        """The objects that were computed last, and from what: with thousands of services that takes up to a second."""
         self._sent: dict[str, dict[str, Any]] = {}
         """Namespace -> an object that was applied and that the watch has not shown yet."""
         self.findings: tuple[Diagnostic, ...] = ()
@@ -153,10 +165,15 @@ class InjectionWriter:
         return changes(wanted.bodies, wanted.needed, self._there, self._controller, owner)
 
     async def _wanted(self, plans: tuple[Placed, ...], plan: bytes | None, owner: Owner) -> _Wanted:
-        picture = self._picture()
-        needs, estimates = await asyncio.to_thread(self._of_plans, plans, plan)
-        specs = injections(plans[-1].program.app, self._server, needs, picture.selectors, estimates, self._limits)
-        return _wanted(specs, picture, self._controller, owner)
+        return await asyncio.to_thread(self._compute, plans, plan, self._picture(), owner)
+
+    def _compute(self, plans: tuple[Placed, ...], plan: bytes | None, picture: Picture, owner: Owner) -> _Wanted:
+        """Runs in a thread of its own, once at a time (`_turn`)."""
+        basis = _Basis(plans[-1].program.app, *self._of_plans(plans, plan), picture, owner)
+        if self._computed is None or self._computed[0] != basis:
+            specs = injections(basis.app, self._server, basis.needs, picture.selectors, basis.estimates, self._limits)
+            self._computed = basis, _wanted(specs, picture, self._controller, owner)
+        return self._computed[1]
 
     def _of_plans(self, plans: tuple[Placed, ...], plan: bytes | None) -> tuple[PlanNeeds, Mapping[str, Estimate]]:
         known = {id(placed.placement): needs for placed, needs in self._needs}
