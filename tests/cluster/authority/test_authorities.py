@@ -32,10 +32,10 @@ NOW = time.time()
 
 
 def made(*steps: Step) -> Authorities:
-    found = advanced(None, Step.CREATE, "main", NAMES, NOW)
+    authorities = advanced(None, Step.CREATE, "main", NAMES, NOW)
     for step in steps:
-        found = advanced(found, step, "main", NAMES, NOW)
-    return found
+        authorities = advanced(authorities, step, "main", NAMES, NOW)
+    return authorities
 
 
 ROTATED = made(Step.MAKE_NEXT, Step.NOTE_SHOWN, Step.PROMOTE)

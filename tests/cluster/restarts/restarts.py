@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tests.cluster.restarts.callee import GRPC, HTTP1, HTTP2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from tests.cluster.node.cluster import Object
     from tests.cluster.traffic.mesh import Mesh
@@ -145,21 +145,20 @@ class Restarts:
         return counted(sent, enforced=enforced)
 
 
-def counted(sent: Iterable[Sent], *, enforced: bool) -> Row:
-    found = list(sent)
-    failed = [each for each in found if each.met is None]
+def counted(sent: Sequence[Sent], *, enforced: bool) -> Row:
+    failed = [request for request in sent if request.met is None]
     lost: Counter[tuple[str, int]] = Counter()
-    hooked = [each for each in found if each.line.get("going")]
-    for each in failed:
-        if "status" in each.line:
-            lost[each.pod, each.line["connection"]] += 1
+    hooked = [request for request in sent if request.line.get("going")]
+    for request in failed:
+        if "status" in request.line:
+            lost[request.pod, request.line["connection"]] += 1
     return Row(
-        requests=len(found),
-        unenforced=sum(enforced and each.met not in (("1",), None) for each in found),
-        failed=Counter(f"{each.kind} {each.line['protocol']}" for each in failed),
-        errors=Counter(each.error for each in failed),
+        requests=len(sent),
+        unenforced=sum(enforced and request.met not in (("1",), None) for request in sent),
+        failed=Counter(f"{request.kind} {request.line['protocol']}" for request in failed),
+        errors=Counter(request.error for request in failed),
         most_lost=max(lost.values(), default=0),
-        kept_open=sum(not each.line["last"] for each in hooked),
+        kept_open=sum(not request.line["last"] for request in hooked),
         after_hook=len(hooked),
     )
 
