@@ -82,6 +82,10 @@ class Judge:
                 for address in () if record.host_network else record.addresses:
                     stays = where.setdefault(address, {})
                     stays[name] = stays.get(name, False) or not record.is_terminating
+        for address, there in where.items():
+            rivals = [name for name in there if there[name]] or list(there)
+            if len(rivals) == 1:  # the address is this service's from here on, listed or not
+                self.owners[program.number, address] = rivals[0]
         for name, pods in members.items():
             own = {address for address, names in where.items() if name in names}
             if name not in listed:

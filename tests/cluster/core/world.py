@@ -122,8 +122,6 @@ class Walk:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)  # noqa: S311 - no secret
-        self.of_probes = Random(seed)  # noqa: S311 - no secret
-        """Draws of its own, so that all else in a walk is as it was before pods had probes."""
         self.world = World()
         self.now = 1000.0
         self.uids = 0
@@ -275,7 +273,7 @@ class Walk:
                 is_ready=random.random() < 0.8,
                 host_network=random.random() < 0.1,
                 untrusted=random.choice(REASONS) if random.random() < 0.3 else "",
-                probes=tuple(self.of_probes.sample(PROBES, self.of_probes.choice((0, 0, 1, 2)))),
+                probes=tuple(random.sample(PROBES, random.choice((0, 0, 1, 2)))),
             )
         elif random.random() < 0.25:
             self.put("pod", views.with_pod, world.pods, key, None)
