@@ -143,7 +143,7 @@ def _once(files: list[Path]) -> list[Path]:
 
 def _content(path: Path) -> bytes:
     from admc.base.files import read_bounded
-    from admc.kubernetes.inject.manifests import MAX_FILE
+    from admc.manifests.read import MAX_FILE
 
     if path != STANDARD_INPUT:
         return read_bounded(path, MAX_FILE, "the manifests")

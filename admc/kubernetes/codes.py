@@ -51,12 +51,6 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
         "service web { http 80 -> 8080 }\nservice admin { http 90 -> 9090 }",
         "service web { http main 80 -> 8080  http admin 90 -> 9090 }",
     ),
-    "ADM927": (
-        "manifests that cannot be read",
-        "`admc inject` reads YAML and JSON of at most 32 MB and 2,000,000 values, with aliases written out, and 60 "
-        "levels. A key that is there twice is an error: readers differ in which of the two values they take, so what "
-        "is checked could differ from what is applied.",
-    ),
     "ADM928": (
         "an injected pod has something that its ADM does not hold against",
         "A warning: the manifests were written. Another mesh redirects the connections of the pod as well, a container "

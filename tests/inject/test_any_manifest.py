@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admc.kubernetes.inject.manifests import at, objects, read
 from admc.kubernetes.inject.model import Installation
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.kubernetes.inject.needs import Needs
@@ -16,6 +15,8 @@ from admc.kubernetes.inject.plan_rows import PlanRows, PortRow, ServiceRow
 from admc.kubernetes.inject.rewrite import Rewritten, manifests_of, rewritten
 from admc.kubernetes.inject.services import Services
 from admc.kubernetes.inject.spec import Captures
+from admc.manifests.documents import at, objects
+from admc.manifests.read import read
 from tests.properties import examples
 
 HERE = Installation("one", "admc-one.default.svc:1", "admc:1", "envoy:1")
@@ -160,7 +161,7 @@ def made(text: str) -> Rewritten:
 
 
 def specs(text: str) -> list[tuple[str, dict[str, Any]]]:
-    found = objects(read("app.yaml", text.encode()))
+    found = [it for document in read("app.yaml", text.encode()) for it in objects(document)]
     return [(each.name, at(each.data, each.template)["spec"]) for each in found if each.template is not None]
 
 

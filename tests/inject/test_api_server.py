@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from admc.kubernetes.inject.manifests import TEMPLATES, at
 from admc.kubernetes.inject.model import NOTHING
 from admc.kubernetes.inject.template import injected
+from admc.manifests.documents import TEMPLATES, at
 from tests.inject.test_template import CALLER, CALM, HERE, RATE
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.base.exits import CommandError
-from admc.kubernetes.inject import manifests
-from admc.kubernetes.inject.manifests import objects, read
 from admc.kubernetes.inject.patch import applied, patch
+from admc.manifests import bounds
+from admc.manifests.documents import objects
+from admc.manifests.read import read
 from tests.properties import examples
 
 
@@ -48,7 +49,7 @@ def test_a_stream_that_cannot_be_read_alike_by_all_is_refused(text: str, message
 
 
 def test_an_alias_counts_as_often_as_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "MAX_VALUES", 50_000)
+    monkeypatch.setattr(bounds, "MAX_VALUES", 50_000)
     levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     began = time.process_time()
@@ -67,15 +68,15 @@ def test_an_alias_counts_as_often_as_it_is_used(monkeypatch: pytest.MonkeyPatch)
 )
 def test_the_bounds_are_those_of_a_file(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each document of a stream may have an alias."""
-    monkeypatch.setattr(manifests, "MAX_VALUES", 100)
-    monkeypatch.setattr(manifests, "MAX_TEXT", 2_000)
+    monkeypatch.setattr(bounds, "MAX_VALUES", 100)
+    monkeypatch.setattr(bounds, "MAX_TEXT", 2_000)
     read("a.yaml", text.encode())
     with pytest.raises(CommandError, match="too large"):
         read("a.yaml", f"--- {text}".encode() * 6)
 
 
 def test_the_bounds_are_those_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "MAX_VALUES", 10)
+    monkeypatch.setattr(bounds, "MAX_VALUES", 10)
     read("a.yaml", b"[1, 2, 3, 4, 5, 6, 7, 8, 9]")
     for text in (b"[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]", b"--- [1, 2, 3]\n" * 4):
         with pytest.raises(CommandError, match="too large"):
@@ -103,7 +104,7 @@ items:
 {apiVersion: example.com/v1, kind: Deployment, items: [1]}
 ---
 """
-    found = list(objects(read("a.yaml", text.encode())))
+    found = [it for document in read("a.yaml", text.encode()) for it in objects(document)]
     assert [(each.kind, each.namespace, each.name, each.where, each.template) for each in found] == [
         ("Deployment", "shop", "a", ("items", 0), ("spec", "template")),
         ("Pod", "default", "b", ("items", 1, "items", 0), ()),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.base.exits import CommandError
-from admc.kubernetes.inject import scalars
-from admc.kubernetes.inject.manifests import read
+from admc.manifests import scalars
+from admc.manifests.read import read
 from dsl.diagnostics.diagnostic import Severity
 from tests.inject.test_any_manifest import rewritten_by_plan
 from tests.properties import examples

@@ -13,6 +13,7 @@ from admc.cli.codes.commands import CODES as COMMANDS
 from admc.compile.codes import CODES as PLACEMENTS
 from admc.cost.codes import CODES as PROFILES
 from admc.kubernetes.codes import CODES as CLUSTERS
+from admc.manifests.codes import CODES as MANIFESTS
 from admc.review.comment.codes import CODES as COMMENTS
 from admc.review.diff.codes import CODES as DIFFERENCES
 from admc.review.gates.codes import CODES as GATES
@@ -36,7 +37,7 @@ OWN: Mapping[str, Code] = {
     **COMMANDS,
     **{
         code: Code(*entry)
-        for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS, **CLUSTERS}.items()
+        for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS, **CLUSTERS, **MANIFESTS}.items()
     },
     **_BUG,
 }

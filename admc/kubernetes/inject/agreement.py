@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from admc.kubernetes.inject.manifests import at
-from admc.kubernetes.inject.model import TemplateFinding, Where
+from admc.kubernetes.inject.model import TemplateFinding
 from admc.kubernetes.inject.reliance import listed
 from admc.kubernetes.inject.services import is_service, selector_of
+from admc.manifests.documents import Where, at
 from dsl.diagnostics.diagnostic import Severity
 from dsl.syntax.tokens import label_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from admc.kubernetes.inject.manifests import Object
     from admc.kubernetes.inject.plan_rows import PortRow, ServiceRow
     from admc.kubernetes.inject.services import Services
+    from admc.manifests.documents import Object
 
 ManifestFinding = tuple["Object", TemplateFinding]
 """An object, and a finding about it. The place of the finding is in the object's template if it has one."""

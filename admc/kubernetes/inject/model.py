@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from admc.kubernetes.inject.spec import DEFAULT, Resources
+from admc.manifests.documents import Where
 from dsl.diagnostics.diagnostic import Severity
 from emitters.interception.pod import PodCaptures
 
 Template = Mapping[str, Any]
 """A pod template, or a pod: plain JSON with `metadata` and `spec`."""
-Where = tuple[str | int, ...]
-"""A place in a document, by keys and positions: `("spec", "containers", 0)`."""
 
 AUDIENCE_PREFIX: Final = "admc.dev/"
 

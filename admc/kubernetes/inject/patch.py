@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import yaml
 
 from admc.base.exits import CommandError
-from admc.kubernetes.inject.manifests import LOADER, read
+from admc.manifests.read import read
+from admc.manifests.yaml_values import LOADER
 from emitters.yaml_writer import dump
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from admc.kubernetes.inject.manifests import Document
+    from admc.manifests.documents import Document
 
 
 MAX_COMPARED: Final = 2_000
@@ -50,24 +51,26 @@ class _UnknownError(Exception):
 
 def patch(document: Document, new: Any) -> Patch:
     """Return the edits that give a document other data."""
-    text, node = document.source.text, document.node
     if document.data == new:
         return Patch((), loses_comments=False)
+    # Marks count from the beginning of the document: a file may have thousands of them.
+    text, node = document.text, document.node
     first = node.start_mark.index
     begin = text.rfind("\n", 0, first) + 1
     if text[begin:first].strip(" "):  # behind `---`
         begin = first
-    # Only this part of the file is parsed: a file may have thousands of documents.
     own = text[begin : node.end_mark.index].rstrip()
+    offset = document.start + begin
     try:
         edits = tuple(_Editor(own, begin).edits(node, document.data, new))
         made = applied(own, edits)
         if _reads_as(made, new):
-            moved = tuple(Edit(start + begin, end + begin, text) for start, end, text in edits)
+            moved = tuple(Edit(start + offset, end + offset, text) for start, end, text in edits)
             return Patch(moved, loses_comments=_comments(made) < _comments(own))
     except _UnknownError:
         pass
-    whole = Edit(first, begin + len(own), _anew(own[first - begin :], node, new, follows=begin == first))
+    anew = _anew(own[first - begin :], node, new, follows=begin == first)
+    whole = Edit(document.start + first, offset + len(own), anew)
     return Patch((whole,), loses_comments=_comments(own) > 0)
 
 
@@ -109,8 +112,8 @@ def _anew(own: str, node: yaml.Node, new: Any, *, follows: bool) -> str:
 
 
 class _Editor:
-    """Edits the text of one document. `base` is the place of the document in its file, from whose beginning marks
-    count."""
+    """Edits the text of one document. `base` is the place of its first line, and marks count from where its text
+    begins."""
 
     def __init__(self, text: str, base: int) -> None:
         self._text = text

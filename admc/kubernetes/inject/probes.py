@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.kubernetes.inject.model import TemplateFinding, Where
+from admc.kubernetes.inject.model import TemplateFinding
+from admc.manifests.documents import Where
 from dsl.diagnostics.diagnostic import Severity
 from emitters.health_probes import (
     PERIOD,

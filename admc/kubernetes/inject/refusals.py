@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.containers import NAMES, VOLUMES, is_own, is_own_volume, not_own
-from admc.kubernetes.inject.model import TemplateFinding, Where
+from admc.kubernetes.inject.model import TemplateFinding
 from admc.kubernetes.inject.names import KEEP_NET_RAW
+from admc.manifests.documents import Where
 from dsl.diagnostics.diagnostic import Severity
 from emitters.health_probes import MAX_PROBES
 from emitters.ports import ADM_USER, OWN_PORTS, STARTUP_PORT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.agreement import disagreements
 from admc.kubernetes.inject.containers import is_own
-from admc.kubernetes.inject.manifests import DEFAULT_NAMESPACE, Object, at, diagnostic, objects, read, replaced
+from admc.kubernetes.inject.findings import diagnostic
 from admc.kubernetes.inject.model import NOTHING, TemplateFinding
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
 from admc.kubernetes.inject.patch import applied, patch
@@ -18,6 +18,8 @@ from admc.kubernetes.inject.reliance import reliance
 from admc.kubernetes.inject.services import is_service, needs_of, service_of
 from admc.kubernetes.inject.template import injected
 from admc.kubernetes.inject.unknown import refusal, unknown
+from admc.manifests.documents import DEFAULT_NAMESPACE, Object, at, objects, replaced
+from admc.manifests.read import read
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 
 if TYPE_CHECKING:
@@ -87,7 +89,10 @@ class Manifests(NamedTuple):
 
 def manifests_of(files: Sequence[tuple[str, bytes]], namespace: str | None = None) -> Manifests:
     """Read the manifests. Raises `CommandError` for a text that cannot be read."""
-    per_file = (tuple(objects(read(path, content), namespace or DEFAULT_NAMESPACE)) for path, content in files)
+    per_file = (
+        tuple(it for document in read(path, content) for it in objects(document, namespace or DEFAULT_NAMESPACE))
+        for path, content in files
+    )
     return Manifests(tuple(files), tuple(per_file), namespace)
 
 

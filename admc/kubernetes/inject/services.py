@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.kubernetes.inject.manifests import at
 from admc.kubernetes.inject.model import PodNeeds, TemplateFinding
 from admc.kubernetes.inject.needs import resources_of
 from admc.kubernetes.inject.spec import ServiceInjection, injection_spec, services_of
+from admc.manifests.documents import at
 from dsl.diagnostics.diagnostic import Severity
 from emitters.interception.pod import PodCaptures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from admc.kubernetes.inject.manifests import Object
     from admc.kubernetes.inject.needs import Estimate
     from admc.kubernetes.inject.plan_rows import PlanRows
     from admc.kubernetes.inject.spec import InjectionSpec
+    from admc.manifests.documents import Object
 
 _ANYWHERE: Final = ""
 """Stands for the namespace in an index of all namespaces."""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.annotations import SEPARATORS, skipping_own
 from admc.kubernetes.inject.containers import containers, is_own, is_own_volume, volumes
-from admc.kubernetes.inject.model import NOTHING, Injection, TemplateFinding, Where
+from admc.kubernetes.inject.model import NOTHING, Injection, TemplateFinding
 from admc.kubernetes.inject.refusals import CONTAINERS, capability, is_windows, keeps_net_raw, refusals
+from admc.manifests.documents import Where
 from dsl.diagnostics.diagnostic import Severity
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.kubernetes.inject.manifests import at
-from admc.kubernetes.inject.model import TemplateFinding, Where
+from admc.kubernetes.inject.model import TemplateFinding
+from admc.manifests.documents import Where, at
 from dsl.diagnostics.diagnostic import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from admc.kubernetes.inject.manifests import Object
+    from admc.manifests.documents import Object
 
 _FIELDS: Final = {
     "containers": ("image", "name"),
