@@ -1,0 +1,61 @@
+"""Which kinds of resources there are: those of the data file, those that Istio once had, and all others."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from admc.istio.schemas.data import kinds
+from admc.istio.schemas.used_fields import FIELDS
+from admc.istio.schemas.violation import Violation
+from dsl.diagnostics.diagnostic import Severity, did_you_mean
+
+_ISTIO: Final = ("istio.io", ".istio.io")
+_GATEWAY: Final = "gateway.networking.k8s.io"
+REMOVED: Final[dict[str, str]] = {
+    "rbac.istio.io": "since Istio 1.6; an `AuthorizationPolicy` says who may call",
+    "authentication.istio.io": "since Istio 1.6; `PeerAuthentication` and `RequestAuthentication` took its place",
+    "config.istio.io": "with Mixer, since Istio 1.8; `Telemetry`, `EnvoyFilter` and `WasmPlugin` took its place",
+}
+"""API groups that Istio has given up -> since when, and what took their place."""
+_READ: Final = frozenset(group for group, _ in FIELDS if group.endswith(_ISTIO))
+"""Groups of Istio whose objects hold settings, and no resource of the mesh."""
+_CLUSTER_SCOPED: Final = frozenset(
+    (
+        ("", "Namespace"),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        ("sailoperator.io", "Istio"),
+        ("sailoperator.io", "IstioRevision"),
+        ("sailoperator.io", "IstioRevisionTag"),
+    )
+)
+
+
+def is_cluster_scoped(group: str, kind: str) -> bool:
+    known = kinds().get((group, kind))
+    return not known.namespaced if known is not None else (group, kind) in _CLUSTER_SCOPED
+
+
+def finding_of_kind(data: dict[str, Any]) -> tuple[Violation, Severity] | None:
+    """What is wrong with the kind or the version of an object."""
+    version, kind = data.get("apiVersion"), data.get("kind")
+    if not isinstance(version, str) or not isinstance(kind, str):
+        field = "kind" if isinstance(version, str) else "apiVersion"
+        message = f"it is no object of Kubernetes: it has no `{field}`"
+        hint = "give manifests alone; files of values, and configuration of other tools, are something else"
+        return Violation("ADM971", (), message, None, hint), Severity.ERROR
+    group, _, number = version.rpartition("/")
+    if group in REMOVED:
+        message = f"`{version}` {kind} is no kind of Istio any more"
+        return Violation("ADM971", ("kind",), message, f"removed {REMOVED[group]}"), Severity.ERROR
+    if group in _READ or not (group.endswith(_ISTIO) or group == _GATEWAY):
+        return None
+    known = kinds().get((group, kind))
+    if known is None:
+        others = [other for of_group, other in kinds() if of_group == group] or [name for _, name in kinds()]
+        message = f"`{version}` has no kind `{kind[:100]}`"
+        return Violation("ADM971", ("kind",), message, None, did_you_mean(kind, others)), Severity.ERROR
+    if number not in known.schemas:
+        versions = ", ".join(f"`{group}/{name}`" for name in known.schemas)
+        message = f"there is no version `{version}` of {kind}"
+        return Violation("ADM971", ("apiVersion",), message, None, f"it has the versions {versions}"), Severity.ERROR
+    return None

@@ -1,0 +1,194 @@
+"""Reads objects from texts, and compares each with the schema of its kind.
+
+    sources --read--> Inputs
+
+An object that is refused is not among the objects; its finding says so. Objects that are equal count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from admc.istio.inputs.known_kinds import finding_of_kind, is_cluster_scoped
+from admc.istio.inputs.rendered import HELM, TEMPLATE, YTT, place_of_ytt, unrendered
+from admc.istio.schemas.checks import violations
+from admc.istio.schemas.data import kinds
+from admc.istio.schemas.used_fields import METADATA, fields_of, kept
+from admc.istio.schemas.violation import Violation
+from admc.manifests.documents import DEFAULT_NAMESPACE, Document, Object, objects, shown_source
+from admc.manifests.places import span_of
+from admc.manifests.read import documents_of
+from admc.manifests.slices import ITEMS, Slice
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Related, Severity
+from dsl.text import Span
+
+if TYPE_CHECKING:
+    from admc.manifests.documents import Where
+    from dsl.text import SourceText
+
+Name = tuple[str, str, str, str]
+"""Group, kind, namespace and name of an object."""
+_SECRET: Final = ("", "Secret")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    objects: tuple[Object, ...]
+    files: int
+    skipped: int
+    """Documents and objects that were refused."""
+
+
+def read_objects(
+    sources: Iterable[SourceText], findings: Diagnostics, namespace: str = DEFAULT_NAMESPACE, *, raw: bool = False
+) -> Inputs:
+    """Read the objects of all texts. What is wrong is among the findings."""
+    made: dict[Name, Object] = {}
+    unnamed: list[Object] = []
+    files = skipped = 0
+    for source in sources:
+        files += 1
+        for manifest in _objects(source, findings, namespace, raw=raw):
+            if manifest is None:
+                skipped += 1
+            elif not manifest.metadata.get("name"):
+                unnamed.append(manifest)
+            elif (earlier := made.setdefault(name_of(manifest), manifest)) is not manifest and _differs(
+                earlier, manifest
+            ):
+                findings.add(_twice(earlier, manifest))
+                skipped += 1
+    return Inputs((*made.values(), *unnamed), files, skipped)
+
+
+def name_of(manifest: Object) -> Name:
+    group, kind = manifest.group, manifest.kind
+    return group, kind, "" if is_cluster_scoped(group, kind) else manifest.namespace, manifest.name
+
+
+def diagnostic(
+    manifest: Object,
+    violation: Violation,
+    severity: Severity = Severity.ERROR,
+    related: tuple[Related, ...] = (),
+) -> Diagnostic:
+    """A finding about an object, with its line."""
+    code, where, message, cause, hint = violation
+    span = span_of(manifest.document, (*manifest.where, *where))
+    return Diagnostic(code, severity, f"{named(manifest)}: {message}", span, cause, hint, related)
+
+
+def named(manifest: Object) -> str:
+    place = manifest.name if is_cluster_scoped(manifest.group, manifest.kind) else _in_namespace(manifest)
+    return f"{manifest.kind} `{place[:300]}`"
+
+
+def _in_namespace(manifest: Object) -> str:
+    return f"{manifest.namespace}/{manifest.name}"
+
+
+def _objects(source: SourceText, findings: Diagnostics, namespace: str, *, raw: bool) -> Iterator[Object | None]:
+    """Yield the objects of a text, and None for each that is refused."""
+    for document in documents_of(source, keep=kept):
+        if isinstance(document, Diagnostic):
+            findings.add(_broken(document, source))
+            yield None
+            continue
+        ytt = None if raw else place_of_ytt(source.text, document.start, document.end)
+        if ytt is not None:
+            span = Span(shown_source(source, Slice(document.start, document.end)), ytt, ytt + 2)
+            findings.add(_unrendered(f"`{source.path}` has {YTT.what}", span, YTT.hint))
+            yield None
+            continue
+        for manifest in _of_document(document, namespace):
+            yield None if _is_refused(manifest, findings, raw=raw) else manifest
+
+
+def _of_document(document: Document, namespace: str) -> Iterator[Object]:
+    """Yield its objects, without the values that are not used: the document itself keeps none."""
+    if document.data is None:
+        return
+    if not isinstance(document.data, dict):
+        yield Object(replace(document, data=None), (), {}, namespace)
+        return
+    bare = replace(document, data=None)
+    for manifest in objects(document, namespace):
+        data = manifest.data if manifest.where[:1] == (ITEMS,) else kept(manifest.data)
+        if (manifest.group, manifest.kind) != _SECRET:
+            yield replace(manifest, document=bare, data=data)
+
+
+def _is_refused(manifest: Object, findings: Diagnostics, *, raw: bool) -> bool:
+    """Whether an object is refused. Why is among the findings."""
+    found = () if raw else unrendered(manifest.data)
+    if found:
+        where, what = found
+        span = span_of(manifest.document, (*manifest.where, *where))
+        findings.add(_unrendered(f"{named(manifest)} has {what.what}", span, what.hint))
+        return True
+    of_kind = finding_of_kind(manifest.data)
+    if of_kind is not None:
+        findings.add(diagnostic(manifest, of_kind[0], of_kind[1]))
+        return of_kind[1] is Severity.ERROR
+    problems = list(problems_of(manifest.data))
+    for violation in problems:
+        findings.add(diagnostic(manifest, violation))
+    return bool(problems)
+
+
+def problems_of(data: dict[str, Any]) -> Iterator[Violation]:
+    """What is wrong with an object of a known kind, by the schema and the rules of its API."""
+    metadata = data.get("metadata")
+    for violation in violations(metadata if metadata is not None else {}, METADATA, "ADM978"):
+        yield violation._replace(where=("metadata", *violation.where))
+    group, _, version = str(data.get("apiVersion", "")).rpartition("/")
+    kind = kinds().get((group, str(data.get("kind", ""))))
+    if kind is None:
+        yield from violations(data, fields_of(group, str(data.get("kind", ""))), "ADM978")
+        return
+    schema = kind.schemas[version]
+    of_schema = violations(data, schema, "ADM972")
+    yield from of_schema
+    if not of_schema:
+        from admc.istio.schemas.rules import broken_rules
+
+        yield from broken_rules(data, schema)
+
+
+def _differs(one: Object, other: Object) -> bool:
+    def compared(data: dict[str, Any]) -> dict[str, Any]:
+        metadata = data.get("metadata") or {}
+        own = {key: metadata.get(key) for key in ("labels", "annotations")}
+        return {**{key: value for key, value in data.items() if key not in ("apiVersion", "metadata", "status")}, **own}
+
+    return compared(one.data) != compared(other.data)
+
+
+def _twice(earlier: Object, later: Object) -> Diagnostic:
+    cause = "one of them replaces the other, depending on the order in which they are applied"
+    hint = "read one environment at a time: two overlays of one application are two meshes"
+    where: Where = ("metadata", "name")
+    related = (Related(span_of(earlier.document, (*earlier.where, *where)), "the other one, which is read"),)
+    message = "it is there twice, with different contents"
+    return diagnostic(later, Violation("ADM974", where, message, cause, hint), related=related)
+
+
+def _broken(broken: Diagnostic, source: SourceText) -> Diagnostic:
+    """The finding about a document that cannot be read. It may be a template, which is another matter."""
+    if broken.span is None:
+        return broken
+    text = source.text
+    begin = text.rfind("\n---", 0, broken.span.start) + 1
+    end = text.find("\n---", broken.span.start)
+    place = text.find(TEMPLATE, begin, end if end >= 0 else len(text))
+    if place < 0:
+        return broken
+    span = Span(broken.span.source, place, place + 2)
+    return _unrendered(f"`{source.path}` has {HELM.what}", span, HELM.hint)
+
+
+def _unrendered(message: str, span: Span, hint: str) -> Diagnostic:
+    cause = "its values, and so the names and the fields of the objects, are not known"
+    return Diagnostic("ADM970", Severity.ERROR, message, span, cause, hint)

@@ -1,0 +1,206 @@
+"""The rules in CEL of custom resources, which an API server evaluates after the schema.
+
+Values have their defaults then, as in an API server. A rule about changes is not in the data file.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import celpy
+from celpy import celtypes
+from celpy.adapter import json_to_cel
+from celpy.evaluation import CELEvalError
+
+from admc.istio.schemas.violation import Violation, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from admc.manifests.documents import Where
+
+    Schema = dict[str, Any]
+
+RULES: Final = "x-kubernetes-validations"
+_RESERVED: Final = frozenset(
+    (
+        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
+        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    )
+)  # fmt: skip
+"""Names of fields that a rule writes with `__` around them."""
+_REMEMBERED: Final = 1 << 14
+_WITH_RULES: Final[dict[int, bool]] = {}
+"""By identity: the schemas of the data file are read once."""
+
+
+def broken_rules(data: Any, schema: Schema) -> Iterator[Violation]:
+    """The rules that an object breaks. It has to fit its schema."""
+    yield from _broken(with_defaults(data, schema), schema, ())
+
+
+def _broken(data: Any, schema: Schema, where: Where) -> Iterator[Violation]:
+    if data is None or not has_rules(schema):
+        return
+    for rule in schema.get(RULES, ()):
+        problem = _problem(rule["rule"], data, schema)
+        if problem is not None:
+            yield Violation("ADM973", where, _message(rule, where), problem or None)
+    properties = schema.get("properties", {})
+    others = schema.get("additionalProperties")
+    if isinstance(data, dict):
+        for name, value in data.items():
+            inner = properties.get(name, others)
+            if isinstance(inner, dict):
+                yield from _broken(value, inner, (*where, name))
+    elif isinstance(data, list) and isinstance(schema.get("items"), dict):
+        for index, value in enumerate(data):
+            yield from _broken(value, schema["items"], (*where, index))
+
+
+def _message(rule: dict[str, str], where: Where) -> str:
+    words = rule.get("message") or f"the rule `{rule['rule']}` does not hold"
+    is_word = words[1:2].islower()
+    return f"`{shown(where)}`: {words[0].lower() if is_word else words[0]}{words[1:].rstrip('.')}"
+
+
+def _problem(rule: str, data: Any, schema: Schema) -> str | None:
+    """None if a rule holds; why it cannot be evaluated; empty if it is false."""
+    if isinstance(data, str | int | float):
+        return _of_scalar(rule, data, isinstance(data, bool))
+    return _evaluated(rule, _in_cel(data, schema))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _of_scalar(rule: str, value: str | float, _is_boolean: bool) -> str | None:
+    """Many routes have the same timeouts and ports."""
+    return _evaluated(rule, json_to_cel(value))
+
+
+def _evaluated(rule: str, value: Any) -> str | None:
+    try:
+        holds = program(rule).evaluate({"self": value})
+    except CELEvalError as error:
+        return f"the rule cannot be evaluated: {_first_line(error)}"
+    return None if holds else ""
+
+
+def _first_line(error: CELEvalError) -> str:
+    return str(error.args[0]).splitlines()[0][:200] if error.args else "no reason is given"
+
+
+def has_rules(schema: Schema) -> bool:
+    """Whether a schema, or one in it, has rules."""
+    known = _WITH_RULES.get(id(schema))
+    if known is None:
+        inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+        known = bool(schema.get(RULES)) or any(isinstance(part, dict) and has_rules(part) for part in inner)
+        _WITH_RULES[id(schema)] = known
+    return known
+
+
+def with_defaults(data: Any, schema: Schema) -> Any:
+    """An object with the defaults of its schema, which rules count on."""
+    if isinstance(data, dict):
+        properties = schema.get("properties", {})
+        others = schema.get("additionalProperties")
+        made = {}
+        for name, value in data.items():
+            inner = properties.get(name, others)
+            made[name] = with_defaults(value, inner) if isinstance(inner, dict) else value
+        for name, inner in properties.items():
+            if name not in made and "default" in inner:
+                made[name] = with_defaults(inner["default"], inner)
+        return made
+    if isinstance(data, list) and isinstance(schema.get("items"), dict):
+        return [with_defaults(value, schema["items"]) for value in data]
+    return data
+
+
+def _in_cel(data: Any, schema: Schema) -> Any:
+    return json_to_cel(_escaped(data, schema))
+
+
+def _escaped(data: Any, schema: Schema) -> Any:
+    """The names of fields as rules write them; the keys of a map stay."""
+    properties = schema.get("properties", {})
+    others = schema.get("additionalProperties")
+    if isinstance(data, dict):
+        return {
+            f"__{name}__" if name in _RESERVED and name in properties else name: _escaped(
+                value, inner if isinstance(inner := properties.get(name, others), dict) else {}
+            )
+            for name, value in data.items()
+        }
+    if isinstance(data, list):
+        inner = schema.get("items")
+        return [_escaped(value, inner if isinstance(inner, dict) else {}) for value in data]
+    return data
+
+
+@cache
+def program(rule: str) -> Any:
+    """A compiled rule."""
+    environment = celpy.Environment()
+    return environment.program(environment.compile(rule), functions=_FUNCTIONS)
+
+
+# What an API server has beyond the standard library of CEL, as far as the rules use it.
+
+
+def _is_url(text: celtypes.StringType) -> celtypes.BoolType:
+    return celtypes.BoolType(_absolute(str(text)))
+
+
+def _absolute(text: str) -> bool:
+    """Whether Go parses it as the URI of a request: absolute, or a path from the root."""
+    if not text or any(ord(letter) < ord(" ") or ord(letter) == 0x7F for letter in text):
+        return False
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    return text.startswith("/") or bool(parts.scheme and (parts.netloc or parts.path.startswith("/")))
+
+
+def _url(text: celtypes.StringType) -> celtypes.StringType:
+    if not _absolute(str(text)):
+        raise ValueError("it is no URL")
+    return text
+
+
+def _scheme(url: celtypes.StringType) -> celtypes.StringType:
+    return celtypes.StringType(urlsplit(str(url)).scheme)
+
+
+def _is_ip(text: celtypes.StringType) -> celtypes.BoolType:
+    try:
+        ipaddress.ip_address(str(text))
+    except ValueError:
+        return celtypes.BoolType(False)
+    return celtypes.BoolType(True)
+
+
+def _substring(text: celtypes.StringType, start: Any, end: Any = None) -> celtypes.StringType:
+    last = len(text) if end is None else int(end)
+    if not 0 <= int(start) <= last <= len(text):
+        raise IndexError("it is outside of the text")
+    return celtypes.StringType(str(text)[int(start) : last])
+
+
+def _split(text: celtypes.StringType, separator: celtypes.StringType) -> celtypes.ListType:
+    return celtypes.ListType([celtypes.StringType(part) for part in str(text).split(str(separator))])
+
+
+_FUNCTIONS: Final[dict[str, Any]] = {
+    "isURL": _is_url,
+    "url": _url,
+    "getScheme": _scheme,
+    "isIP": _is_ip,
+    "substring": _substring,
+    "split": _split,
+}
