@@ -77,7 +77,7 @@ fuzz: setup
 # Resolve the newest versions that pyproject.toml allows; commit the result.
 lock:
 	$(PYTHON) -m venv .cache/lock && .cache/lock/bin/pip install --quiet uv
-	.cache/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --extra dev --extra cluster --extra traces pyproject.toml requirements-build.in -o requirements.lock
+	.cache/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 --extra dev --extra cluster --extra istio --extra traces pyproject.toml requirements-build.in -o requirements.lock
 
 clean:
 	rm -rf $(VENV) .cache build dist *.egg-info

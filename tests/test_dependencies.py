@@ -24,7 +24,8 @@ PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_te
 EXTRAS: Final = {
     "admc/kubernetes/cluster": ("cluster",),
     "admc/cost/traces": ("traces",),
-    "tests": ("dev", "cluster", "traces"),
+    "admc/istio": ("istio",),
+    "tests": ("dev", "cluster", "istio", "traces"),
 }
 """Folders -> the extras that they may rely on."""
 LIKE_AN_IMPORT: Final = re.compile(r"(?:^[ \t]*(?:import|from)[ \t]+|import_module\(\")([A-Za-z_]\w*)", re.MULTILINE)

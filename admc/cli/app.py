@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 from admc import __version__
 from admc.base.exits import Exit, wrong_usage
 from admc.base.terminal import visible
+from admc.cli.advise import advise
 from admc.cli.check import check
 from admc.cli.comment import app as comment
 from admc.cli.compile import compile_
@@ -59,6 +60,7 @@ app.command("overhead", cls=Command)(overhead)
 app.command("report", cls=Command)(report)
 app.command("test", cls=Command)(run_tests)
 app.command("try", cls=Command)(try_)
+app.command("advise", cls=Command)(advise)
 app.command("serve", cls=Command)(serve)
 app.command("inject", cls=Command)(inject)
 app.command("status", cls=Command)(status)

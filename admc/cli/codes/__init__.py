@@ -12,6 +12,7 @@ from admc.base.code import Code
 from admc.cli.codes.commands import CODES as COMMANDS
 from admc.compile.codes import CODES as PLACEMENTS
 from admc.cost.codes import CODES as PROFILES
+from admc.istio.codes import CODES as MESHES
 from admc.kubernetes.codes import CODES as CLUSTERS
 from admc.manifests.codes import CODES as MANIFESTS
 from admc.review.comment.codes import CODES as COMMENTS
@@ -37,7 +38,8 @@ OWN: Mapping[str, Code] = {
     **COMMANDS,
     **{
         code: Code(*entry)
-        for code, entry in {**TESTS, **PROFILES, **GATES, **DIFFERENCES, **COMMENTS, **CLUSTERS, **MANIFESTS}.items()
+        for owner in (TESTS, PROFILES, GATES, DIFFERENCES, COMMENTS, CLUSTERS, MANIFESTS, MESHES)
+        for code, entry in owner.items()
     },
     **_BUG,
 }

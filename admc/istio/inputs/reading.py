@@ -122,9 +122,9 @@ def _of_document(document: Document, namespace: str) -> Iterator[Object]:
 
 def _is_refused(manifest: Object, findings: Diagnostics, *, raw: bool) -> bool:
     """Whether an object is refused. Why is among the findings."""
-    found = () if raw else unrendered(manifest.data)
-    if found:
-        where, what = found
+    template = None if raw else unrendered(manifest.data)
+    if template is not None:
+        where, what = template
         span = span_of(manifest.document, (*manifest.where, *where))
         findings.add(_unrendered(f"{named(manifest)} has {what.what}", span, what.hint))
         return True

@@ -98,7 +98,9 @@ def read_mesh_config(data: object) -> tuple[dict[str, Any], list[Violation]]:
 
 
 def _in_words(where: Where) -> str:
-    return f"`{shown(where)}` of the mesh configuration has a value that it cannot have" if where else "it cannot be read"
+    return (
+        f"`{shown(where)}` of the mesh configuration has a value that it cannot have" if where else "it cannot be read"
+    )
 
 
 def _known(

@@ -1,0 +1,123 @@
+"""Codes about meshes with Istio: title, explanation, examples. This module holds data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+READING: Mapping[str, tuple[str, ...]] = {
+    "ADM970": (
+        "manifests that are not rendered",
+        "`admc advise` reads manifests as a cluster gets them. In a template of Helm, in the source of a kustomization "
+        "or with variables, names, namespaces and fields are others, or not known. Render them first, and give the "
+        "result: `helm template`, `kustomize build` or `envsubst`, with `| admc advise -`. `--raw` reads them as they "
+        "are, and says so.",
+        "",
+        "kustomize build overlays/production | admc advise -",
+    ),
+    "ADM971": (
+        "an object of a kind that is not there",
+        "The API groups of Istio and the Gateway API have certain kinds and versions, and this object has another one, "
+        "or none. Istio has given up some groups: `rbac.istio.io` and `authentication.istio.io` with 1.6, Mixer's "
+        "`config.istio.io` with 1.8. A cluster with a current Istio would refuse such an object, so nothing enforces "
+        "it. Kinds of other groups are no error.",
+    ),
+    "ADM972": (
+        "a resource of Istio that does not fit its schema",
+        "The schemas are those of the custom resources of Istio and of the Gateway API, and unknown fields are refused: an "
+        "API server stores a resource without them, and without its selector, say, a resource applies to all pods. "
+        "The versions of both are in the data file (`docs/istio.md`).",
+        "kind: PeerAuthentication\nspec: { selectors: { matchLabels: { app: cart } } }",
+        "kind: PeerAuthentication\nspec: { selector: { matchLabels: { app: cart } } }",
+    ),
+    "ADM973": (
+        "a resource that breaks a rule of its kind",
+        "Besides its schema, a custom resource has rules in CEL, such as that a timeout is at least a millisecond, or "
+        "that two fields exclude each other. An API server refuses a resource that breaks one. The message is that of "
+        "the rule.",
+    ),
+    "ADM974": (
+        "two objects with one name",
+        "Two manifests have the same kind, namespace and name, and different contents, as in two overlays of one "
+        "application. A cluster has one of them, so numbers about both would be wrong. Give one environment at a time.",
+    ),
+    "ADM978": (
+        "a field of Kubernetes has a value of another type",
+        "Of Kubernetes' own objects `admc advise` reads some fields only: labels, annotations, containers, ports, "
+        "selectors, replicas. One of them has a value that no API server takes. In YAML `yes`, `on` and `off` are "
+        "truth values: in a label or an annotation they need quotes.",
+        "annotations: { sidecar.istio.io/inject: no }",
+        'annotations: { sidecar.istio.io/inject: "false" }',
+    ),
+    "ADM984": (
+        "there are no manifests to read",
+        "The folder has no file that ends in `.yaml`, `.yml` or `.json`, or too many. Hidden folders and links to "
+        "folders are left out.",
+    ),
+}
+
+MESH: Mapping[str, tuple[str, ...]] = {
+    "ADM975": (
+        "it is declared nowhere which pods have a sidecar",
+        "Pods have a sidecar by their container `istio-proxy`, by the labels `istio-injection` and `istio.io/rev` of "
+        "their namespace, or by their own labels and annotations. These manifests have none of that: often the labels "
+        "are set by hand, or in another repository. Give the namespaces, or the pods themselves "
+        "(`kubectl get namespaces,pods -A -o yaml`), or say it with `--injected`.",
+        "",
+        "admc advise --injected shop,payments mesh/",
+    ),
+    "ADM976": (
+        "a mesh configuration that cannot be read",
+        "The MeshConfig in a ConfigMap `istio`, in an IstioOperator or in Sail's `Istio` is no YAML, or a field has a "
+        "value of another type. istiod does not start with it, or goes on with the configuration from before.",
+    ),
+    "ADM977": (
+        "a field that the mesh configuration does not have",
+        "istiod reads over a field of MeshConfig that it does not know, without an error: the setting has no effect. "
+        "Often it is misspelt, or belongs to another version of Istio.",
+    ),
+    "ADM979": (
+        "a resource that names a host or a subset that is not there",
+        "A route, or a DestinationRule, names a host that no Service and no ServiceEntry of these manifests has, or a "
+        "subset that no DestinationRule of the host has. Such a DestinationRule is in force nowhere, and such a route "
+        "leads to no endpoint. A name without a dot is a Service of the resource's own namespace.",
+    ),
+    "ADM980": (
+        "all destinations of a route have the weight 0",
+        "No destination would get a request. Istio refuses such a VirtualService.",
+    ),
+    "ADM981": (
+        "two Sidecars for one workload",
+        "A namespace may have one Sidecar without a selector, and a workload may be selected by one. With two, Istio "
+        "leaves open which of them holds.",
+    ),
+    "ADM982": (
+        "a setting of the injector that admc does not read",
+        "Selectors of the injector's own (`neverInjectSelector`, `alwaysInjectSelector`) decide about some pods, in "
+        "spite of labels of namespaces. Which pods have a sidecar then is known of running pods only.",
+    ),
+    "ADM983": (
+        "a label that names an unknown revision of Istio",
+        "A namespace or a pod asks for its sidecar from a revision, or a tag, that none of the given objects has. If "
+        "there is no such revision, the pods get no sidecar. Give its mesh configuration or its webhook, too.",
+    ),
+    "ADM985": (
+        "a mesh without workloads",
+        "No object of these manifests makes pods, so nothing says which sidecars there are. Give Deployments, "
+        "StatefulSets and so on, or the pods themselves.",
+    ),
+    "ADM986": (
+        "a part of the cluster that the caller may not read",
+        "`admc advise --cluster` reads with the rights of the caller. Of a kind that it may not list in all namespaces "
+        "it knows nothing, and the numbers lack it.",
+    ),
+}
+
+INSTALLED: Mapping[str, tuple[str, ...]] = {
+    "ADM987": (
+        "packages for `admc advise` are missing",
+        "`admc advise` checks resources with a library for JSON Schema and one for CEL, which the server of a cluster "
+        "does not need. Install them with `pip install 'admc[istio]'`.",
+    ),
+}
+
+CODES: Mapping[str, tuple[str, ...]] = {**READING, **MESH, **INSTALLED}
