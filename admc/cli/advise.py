@@ -17,8 +17,8 @@ from admc.cli.plan import KubeconfigOption
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.istio.inputs.reading import Source
     from dsl.diagnostics.diagnostic import Diagnostics
-    from dsl.text import SourceText
 
 ALL: Final = "all"
 PACKAGES: Final = {"celpy": "cel-python", "jsonschema_rs": "jsonschema-rs"}
@@ -125,8 +125,9 @@ def _checked(name: str) -> str:
     return name
 
 
-def _from_files(paths: list[str], findings: Diagnostics, *, raw: bool) -> Iterator[SourceText]:
+def _from_files(paths: list[str], findings: Diagnostics, *, raw: bool) -> Iterator[Source]:
     from admc.istio.inputs.files import STANDARD_INPUT, content_of, find_files
+    from admc.istio.inputs.reading import Source
     from admc.manifests.read import source_of
 
     files = find_files(paths, raw=raw)
@@ -134,18 +135,21 @@ def _from_files(paths: list[str], findings: Diagnostics, *, raw: bool) -> Iterat
         findings.add(finding)
     for path in files.paths:
         try:
-            yield source_of("<standard input>" if path == STANDARD_INPUT else path, content_of(path))
+            text = source_of("<standard input>" if path == STANDARD_INPUT else path, content_of(path))
         except CommandError as error:
             for finding in error.diagnostics:
                 findings.add(finding)
+        else:
+            yield Source(text, path in files.named)
 
 
-def _from_cluster(kubeconfig: Path | None, findings: Diagnostics) -> Iterator[SourceText]:
+def _from_cluster(kubeconfig: Path | None, findings: Diagnostics) -> Iterator[Source]:
     import asyncio
 
+    from admc.istio.inputs.reading import Source
     from admc.kubernetes.cluster.snapshot import snapshot
 
     pages, refusals = asyncio.run(snapshot(kubeconfig))
     for finding in refusals:
         findings.add(finding)
-    return iter(pages)
+    return map(Source, pages)

@@ -23,7 +23,7 @@ READING: Mapping[str, tuple[str, ...]] = {
     ),
     "ADM972": (
         "a resource of Istio that does not fit its schema",
-        "The schemas are those of the custom resources of Istio and of the Gateway API, and unknown fields are refused: an "
+        "The schemas are those of the custom resources of Istio and of the Gateway API. Unknown fields are refused: an "
         "API server stores a resource without them, and without its selector, say, a resource applies to all pods. "
         "The versions of both are in the data file (`docs/istio.md`).",
         "kind: PeerAuthentication\nspec: { selectors: { matchLabels: { app: cart } } }",
@@ -89,6 +89,11 @@ MESH: Mapping[str, tuple[str, ...]] = {
         "two Sidecars for one workload",
         "A namespace may have one Sidecar without a selector, and a workload may be selected by one. With two, Istio "
         "leaves open which of them holds.",
+    ),
+    "ADM988": (
+        "`--injected` names a namespace that is not there",
+        "No object of the manifests is in the namespace, so the option would have no effect. Objects that name no "
+        "namespace are in that of `--namespace`, which is `default` unless given.",
     ),
     "ADM982": (
         "a setting of the injector that admc does not read",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import Exit
@@ -10,10 +10,11 @@ from admc.istio.advice import Advice, advise
 from admc.istio.inputs.reading import read_objects
 from admc.istio.mesh.build import build, is_declared
 from admc.istio.mesh.references import reference_findings
-from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
 
 if TYPE_CHECKING:
-    from dsl.text import SourceText
+    from admc.istio.inputs.reading import Source
+    from admc.manifests.documents import Object
 
 
 class Options(NamedTuple):
@@ -33,11 +34,13 @@ class Outcome(NamedTuple):
     exit_code: Exit
 
 
-def run(sources: Iterable[SourceText], options: Options, findings: Diagnostics) -> Outcome:
+def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> Outcome:
     """`findings` has those about paths already."""
     inputs = read_objects(sources, findings, options.namespace, raw=options.raw)
     if findings.has_errors and not options.keep_going:
         return Outcome(None, tuple(findings.items), Exit.INPUT)
+    for finding in _absent_namespaces(inputs.objects, options.injected):
+        findings.add(finding)
     mesh = build(inputs.objects, findings, options.injected)
     for finding in reference_findings(mesh):
         findings.add(finding)
@@ -52,6 +55,14 @@ def run(sources: Iterable[SourceText], options: Options, findings: Diagnostics) 
         return Outcome(None, tuple(findings.items), Exit.INPUT)
     code = Exit.INPUT if findings.has_errors else Exit.DONE
     return Outcome(advise(mesh, inputs.skipped), tuple(findings.items), code)
+
+
+def _absent_namespaces(objects: tuple[Object, ...], injected: frozenset[str] | None) -> Iterator[Diagnostic]:
+    """The namespaces of `--injected` that no object is in."""
+    known = {manifest.name if manifest.kind == "Namespace" else manifest.namespace for manifest in objects}
+    for name in sorted((injected or frozenset()) - known):
+        message = f"`--injected` names the namespace `{name}`, and no object is in it"
+        yield Diagnostic("ADM988", Severity.ERROR, message, None, hint=did_you_mean(name, sorted(known)))
 
 
 def _undeclared() -> Diagnostic:

@@ -27,6 +27,8 @@ CHART: Final = "Chart.yaml"
 
 class Files(NamedTuple):
     paths: tuple[str, ...]
+    named: frozenset[str]
+    """Those that were named themselves, and are not from a folder."""
     findings: tuple[Diagnostic, ...]
 
 
@@ -35,10 +37,12 @@ def find_files(names: Sequence[str], *, raw: bool) -> Files:
     if names.count(STANDARD_INPUT) > 1:
         raise wrong_usage("ADM801", "standard input can be read once", hint="give `-` once")
     paths: dict[str, str] = {}
+    named: set[str] = set()
     findings: list[Diagnostic] = []
     for name in names:
         if name == STANDARD_INPUT or not is_folder(Path(name)):
             paths.setdefault(_key(name), name)
+            named.add(name)
             continue
         sources, below = _below(name)
         for folder, file in sources:
@@ -53,7 +57,7 @@ def find_files(names: Sequence[str], *, raw: bool) -> Files:
             )
         for path in kept:
             paths.setdefault(_key(path), path)
-    return Files(tuple(paths.values()), tuple(findings))
+    return Files(tuple(paths.values()), frozenset(named), tuple(findings))
 
 
 def content_of(path: str) -> bytes:

@@ -10,6 +10,7 @@ from admc.istio.schemas.violation import Violation
 from dsl.diagnostics.diagnostic import Severity, did_you_mean
 
 _ISTIO: Final = ("istio.io", ".istio.io")
+_KUSTOMIZE: Final = "kustomize.config.k8s.io"
 _GATEWAY: Final = "gateway.networking.k8s.io"
 REMOVED: Final[dict[str, str]] = {
     "rbac.istio.io": "since Istio 1.6; an `AuthorizationPolicy` says who may call",
@@ -30,6 +31,19 @@ _CLUSTER_SCOPED: Final = frozenset(
 )
 
 
+NO_OBJECT: Final = Violation(
+    "ADM971",
+    (),
+    "this is no object of Kubernetes: it lacks `apiVersion` or `kind`",
+    None,
+    "give manifests alone; files of values, and configuration of other tools, are something else",
+)
+
+
+def is_no_object(data: dict[str, Any]) -> bool:
+    return not isinstance(data.get("apiVersion"), str) or not isinstance(data.get("kind"), str)
+
+
 def is_cluster_scoped(group: str, kind: str) -> bool:
     known = kinds().get((group, kind))
     return not known.namespaced if known is not None else (group, kind) in _CLUSTER_SCOPED
@@ -37,13 +51,14 @@ def is_cluster_scoped(group: str, kind: str) -> bool:
 
 def finding_of_kind(data: dict[str, Any]) -> tuple[Violation, Severity] | None:
     """What is wrong with the kind or the version of an object."""
-    version, kind = data.get("apiVersion"), data.get("kind")
-    if not isinstance(version, str) or not isinstance(kind, str):
-        field = "kind" if isinstance(version, str) else "apiVersion"
-        message = f"it is no object of Kubernetes: it has no `{field}`"
-        hint = "give manifests alone; files of values, and configuration of other tools, are something else"
-        return Violation("ADM971", (), message, None, hint), Severity.ERROR
+    if is_no_object(data):
+        return NO_OBJECT, Severity.ERROR
+    version, kind = str(data["apiVersion"]), str(data["kind"])
     group, _, number = version.rpartition("/")
+    if group == _KUSTOMIZE:
+        hint = "`kustomize build DIR | admc advise -`, with the folder of this file"
+        message = "this is the source of a kustomization, and no object"
+        return Violation("ADM970", (), message, None, hint), Severity.ERROR
     if group in REMOVED:
         message = f"`{version}` {kind} is no kind of Istio any more"
         return Violation("ADM971", ("kind",), message, f"removed {REMOVED[group]}"), Severity.ERROR

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.istio.inputs.known_kinds import finding_of_kind, is_cluster_scoped
+from admc.istio.inputs.known_kinds import NO_OBJECT, finding_of_kind, is_cluster_scoped, is_no_object
 from admc.istio.inputs.rendered import HELM, TEMPLATE, YTT, place_of_ytt, unrendered
 from admc.istio.schemas.checks import violations
 from admc.istio.schemas.data import kinds
-from admc.istio.schemas.used_fields import METADATA, fields_of, kept
+from admc.istio.schemas.used_fields import NAMED, fields_of, kept
 from admc.istio.schemas.violation import Violation
 from admc.manifests.documents import DEFAULT_NAMESPACE, Document, Object, objects, shown_source
 from admc.manifests.places import span_of
 from admc.manifests.read import documents_of
-from admc.manifests.slices import ITEMS, Slice
+from admc.manifests.slices import Slice
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Related, Severity
 from dsl.text import Span
 
@@ -33,6 +33,12 @@ Name = tuple[str, str, str, str]
 _SECRET: Final = ("", "Secret")
 
 
+class Source(NamedTuple):
+    text: SourceText
+    is_named: bool = True
+    """False for a file that was found in a folder, which may be something else than manifests."""
+
+
 @dataclass(frozen=True)
 class Inputs:
     objects: tuple[Object, ...]
@@ -42,7 +48,7 @@ class Inputs:
 
 
 def read_objects(
-    sources: Iterable[SourceText], findings: Diagnostics, namespace: str = DEFAULT_NAMESPACE, *, raw: bool = False
+    sources: Iterable[Source], findings: Diagnostics, namespace: str = DEFAULT_NAMESPACE, *, raw: bool = False
 ) -> Inputs:
     """Read the objects of all texts. What is wrong is among the findings."""
     made: dict[Name, Object] = {}
@@ -82,15 +88,16 @@ def diagnostic(
 
 def named(manifest: Object) -> str:
     place = manifest.name if is_cluster_scoped(manifest.group, manifest.kind) else _in_namespace(manifest)
-    return f"{manifest.kind} `{place[:300]}`"
+    return f"{manifest.kind or 'document'} `{place[:300]}`" if manifest.name else manifest.kind or "a document"
 
 
 def _in_namespace(manifest: Object) -> str:
     return f"{manifest.namespace}/{manifest.name}"
 
 
-def _objects(source: SourceText, findings: Diagnostics, namespace: str, *, raw: bool) -> Iterator[Object | None]:
+def _objects(given: Source, findings: Diagnostics, namespace: str, *, raw: bool) -> Iterator[Object | None]:
     """Yield the objects of a text, and None for each that is refused."""
+    source = given.text
     for document in documents_of(source, keep=kept):
         if isinstance(document, Diagnostic):
             findings.add(_broken(document, source))
@@ -103,7 +110,10 @@ def _objects(source: SourceText, findings: Diagnostics, namespace: str, *, raw: 
             yield None
             continue
         for manifest in _of_document(document, namespace):
-            yield None if _is_refused(manifest, findings, raw=raw) else manifest
+            if not given.is_named and is_no_object(manifest.data):
+                findings.add(diagnostic(manifest, NO_OBJECT, Severity.WARNING))
+            else:
+                yield None if _is_refused(manifest, findings, raw=raw) else manifest
 
 
 def _of_document(document: Document, namespace: str) -> Iterator[Object]:
@@ -115,9 +125,9 @@ def _of_document(document: Document, namespace: str) -> Iterator[Object]:
         return
     bare = replace(document, data=None)
     for manifest in objects(document, namespace):
-        data = manifest.data if manifest.where[:1] == (ITEMS,) else kept(manifest.data)
         if (manifest.group, manifest.kind) != _SECRET:
-            yield replace(manifest, document=bare, data=data)
+            # Of a list's objects this drops no more, unless they have their kind from the list.
+            yield replace(manifest, document=bare, data=kept(manifest.data))
 
 
 def _is_refused(manifest: Object, findings: Diagnostics, *, raw: bool) -> bool:
@@ -140,9 +150,7 @@ def _is_refused(manifest: Object, findings: Diagnostics, *, raw: bool) -> bool:
 
 def problems_of(data: dict[str, Any]) -> Iterator[Violation]:
     """What is wrong with an object of a known kind, by the schema and the rules of its API."""
-    metadata = data.get("metadata")
-    for violation in violations(metadata if metadata is not None else {}, METADATA, "ADM978"):
-        yield violation._replace(where=("metadata", *violation.where))
+    yield from violations({"metadata": data.get("metadata")}, NAMED, "ADM978")
     group, _, version = str(data.get("apiVersion", "")).rpartition("/")
     kind = kinds().get((group, str(data.get("kind", ""))))
     if kind is None:

@@ -78,7 +78,7 @@ class Workload:
     object: Object
     """What it is read from: itself, or its first pod."""
     presence: Presence
-    """Of its template, or of its first pod."""
+    """Of its first pod, or of its template where no pod was read."""
     pods: tuple[Presence, ...]
     """One for each running pod, if pods were read."""
     replicas: int

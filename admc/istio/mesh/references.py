@@ -116,14 +116,13 @@ def _hosts(mesh: Mesh) -> Iterator[Diagnostic]:
         shown_host = place.host.removesuffix(f".svc.{DOMAIN}")
         message = f"no Service and no ServiceEntry has the host `{shown_host[:300]}`"
         short = {host.removesuffix(f".svc.{DOMAIN}") for host in hosts.exact}
-        hint = did_you_mean(shown_host, sorted(short)) or _hint_of_host(place.host)
+        hint = _hint_of_host(place.host, hosts) or did_you_mean(shown_host, sorted(short))
         yield diagnostic(place.object, Violation("ADM979", place.where, message, None, hint), Severity.WARNING)
 
 
-def _hint_of_host(host: str) -> str | None:
-    if host.count(".") == 1:
-        return f"Istio takes a name with a dot as it is: write `{host}.svc.{DOMAIN}` for a Service of another namespace"
-    return None
+def _hint_of_host(host: str, hosts: Hosts) -> str | None:
+    whole = f"{host}.svc.{DOMAIN}"
+    return f"Istio takes a name with a dot as it is: write `{whole}`" if whole in hosts.exact else None
 
 
 def _subsets(mesh: Mesh) -> Iterator[Diagnostic]:

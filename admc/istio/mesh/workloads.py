@@ -94,7 +94,7 @@ def _workload(
 ) -> Workload:
     presences: list[Presence] = [presence(pod, (), mesh) for pod in pods]
     of, where = template or (pods[0], ())
-    own = presence(of, where, mesh) if template is not None else presences[0]
+    own = presences[0] if presences else presence(of, where, mesh)
     if presences:
         replicas, counting = len(presences), Counting.PODS
     else:

@@ -40,6 +40,7 @@ METADATA: Final = _mapping(
     deletionTimestamp=TEXT,
     ownerReferences=_list(_mapping(apiVersion=TEXT, kind=TEXT, name=TEXT, controller=TRUTH)),
 )
+NAMED: Final = _mapping(metadata=METADATA)
 _PORT_OR_NAME: Final[Schema] = {"type": ["integer", "string", "null"]}
 _CONTAINER: Final = _mapping(
     name=TEXT,
@@ -114,8 +115,8 @@ def fields_of(group: str, kind: str) -> Schema:
 
 def kept(data: Any) -> Any:
     """An object with the fields that are used."""
-    if not isinstance(data, dict):
-        return data
+    if not isinstance(data, dict) or "kind" not in data:
+        return data  # an object may have its kind from the list around it
     group, kind = group_and_kind(data)
     made = {name: data[name] for name in ("apiVersion", "kind", "items") if name in data}
     if "metadata" in data:
