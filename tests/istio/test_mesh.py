@@ -96,6 +96,12 @@ def test_operators_have_a_mesh_configuration_and_a_revision() -> None:
     mesh, findings = mesh_of(operator)
     assert findings == []
     assert given(mesh.revisions["a"]) == {"enableAutoMtls": False, "trustDomain": "t"}
+    spec = {
+        "meshConfig": {"localityLbSetting": {"enabled": False}, "trustDomain": "x"},
+        "values": {"meshConfig": {"localityLbSetting": {"distribute": []}, "trustDomain": "t"}},
+    }
+    mesh, _ = mesh_of({**operator, "spec": spec})
+    assert given(mesh.revisions["default"]) == {"localityLbSetting.enabled": False, "trustDomain": "x"}
     values = {"meshConfig": {"rootNamespace": "root", "accesLogFile": "x"}}
     sail = thing("sailoperator.io/v1", "Istio", "prod", "", spec={"values": values})
     mesh, (finding,) = mesh_of(sail)

@@ -87,12 +87,12 @@ def _revisions(manifest: Object, findings: Diagnostics) -> Iterator[Revision]:
 def _of_operator(manifest: Object, findings: Diagnostics) -> Revision:
     spec = spec_of(manifest)
     values = _mapping(spec.get("values"))
-    configurations: list[dict[str, Any]] = []
+    configuration: dict[str, Any] = {}
     source = None
     for where in (("spec", "values", "meshConfig"), ("spec", "meshConfig")):
         data = at(manifest.data, where)
         if data is not None:
-            configurations.append(_read(manifest, where, data, findings))
+            configuration = _merged(configuration, _read(manifest, where, data, findings))
             source = Place(manifest, where)
     if any(at(values, ("sidecarInjectorWebhook", part)) for part in ("neverInjectSelector", "alwaysInjectSelector")):
         findings.add(_selectors(manifest))
@@ -101,7 +101,7 @@ def _of_operator(manifest: Object, findings: Diagnostics) -> Revision:
     return Revision(
         str(own or default or DEFAULT_REVISION),
         source or Place(manifest, ("spec",)),
-        settings({key: value for configuration in configurations for key, value in configuration.items()}),
+        settings(configuration),
         bool(at(values, ("sidecarInjectorWebhook", "enableNamespacesByDefault"))),
         at(values, ("global", "proxy", "autoInject")) != "disabled",
     )
@@ -160,6 +160,15 @@ def _read(manifest: Object, where: Where, data: Any, findings: Diagnostics) -> d
         severity = Severity.WARNING if violation.code == UNKNOWN else Severity.ERROR
         findings.add(diagnostic(manifest, violation._replace(where=(*where, *violation.where)), severity))
     return values
+
+
+def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Values with others over them, as Helm merges them."""
+    made = dict(one)
+    for key, value in other.items():
+        inner = made.get(key)
+        made[key] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return made
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Error
 
+from admc.istio.schemas.identity import Identity
 from admc.istio.schemas.violation import Violation, shown
 from admc.manifests.documents import at
 from dsl.diagnostics.diagnostic import did_you_mean
@@ -49,7 +50,7 @@ _MOST_NAMES: Final = 12
 def violations(data: Any, schema: Schema, code: str) -> list[Violation]:
     """What a schema refuses in an object, without its rules."""
     made: dict[Where, Violation] = {}
-    for error in validator(_Key(schema)).iter_errors(data):
+    for error in validator(Identity(schema)).iter_errors(data):
         for violation in _violations(error, data, schema, code):
             # A value of another type is none of the names that are allowed, either: one cause is one violation.
             made.setdefault(violation.where, violation)
@@ -58,21 +59,8 @@ def violations(data: Any, schema: Schema, code: str) -> list[Violation]:
     return list(made.values())[:_MOST]
 
 
-class _Key:
-    """A schema as the key of a cache, by its identity."""
-
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return id(self.schema)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.schema is other.schema
-
-
 @cache
-def validator(key: _Key) -> jsonschema_rs.Draft202012Validator:
+def validator(key: Identity) -> jsonschema_rs.Draft202012Validator:
     # The formats are hints in these schemas: an API server checks a few of them only.
     return jsonschema_rs.Draft202012Validator(key.schema, validate_formats=False)
 

@@ -15,6 +15,7 @@ from celpy import celtypes
 from celpy.adapter import json_to_cel
 from celpy.evaluation import CELEvalError
 
+from admc.istio.schemas.identity import Identity
 from admc.istio.schemas.violation import Violation, shown
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 """Names of fields that a rule writes with `__` around them."""
 _REMEMBERED: Final = 1 << 14
-_WITH_RULES: Final[dict[int, bool]] = {}
-"""By identity: the schemas of the data file are read once."""
 
 
 def broken_rules(data: Any, schema: Schema) -> Iterator[Violation]:
@@ -94,12 +93,14 @@ def _first_line(error: CELEvalError) -> str:
 
 def has_rules(schema: Schema) -> bool:
     """Whether a schema, or one in it, has rules."""
-    known = _WITH_RULES.get(id(schema))
-    if known is None:
-        inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
-        known = bool(schema.get(RULES)) or any(isinstance(part, dict) and has_rules(part) for part in inner)
-        _WITH_RULES[id(schema)] = known
-    return known
+    return _has_rules(Identity(schema))
+
+
+@cache
+def _has_rules(key: Identity) -> bool:
+    schema = key.schema
+    inner = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return bool(schema.get(RULES)) or any(isinstance(part, dict) and has_rules(part) for part in inner)
 
 
 def with_defaults(data: Any, schema: Schema) -> Any:

@@ -1,0 +1,290 @@
+"""The data file: what is in it, that it refuses unknown fields, and that each rule can be evaluated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admc.istio.inputs.reading import problems_of
+from admc.istio.schemas import data as data_file
+from admc.istio.schemas.checks import violations
+from admc.istio.schemas.data import kinds, provenance
+from admc.istio.schemas.rules import RULES, broken_rules, has_rules, program, with_defaults
+from admc.istio.schemas.used_fields import kept
+from tests.istio import schemas
+from tests.istio.objects import NETWORKING, Json, thing
+from tests.properties import examples
+
+GATEWAY = "gateway.networking.k8s.io/v1"
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and all schemas in it, but those of alternatives, which only say what is required."""
+    if not isinstance(schema, dict):
+        return
+    yield schema
+    for inner in (*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")):
+        yield from parts(inner)
+
+
+def every_rule() -> Iterator[str]:
+    for kind in kinds().values():
+        for schema in kind.schemas.values():
+            for part in parts(schema):
+                yield from (rule["rule"] for rule in part.get(RULES, ()))
+
+
+def test_the_kinds_are_those_of_the_pinned_modules() -> None:
+    groups = Counter(group for group, _ in kinds())
+    assert groups == {
+        "extensions.istio.io": 2,
+        "networking.istio.io": 9,
+        "security.istio.io": 3,
+        "telemetry.istio.io": 1,
+        "gateway.networking.k8s.io": 10,
+    }
+    assert [(module["path"], module["version"], module["licence"]) for module in provenance()["modules"]] == [
+        ("istio.io/api", schemas.ISTIO.version, "Apache-2.0"),
+        ("sigs.k8s.io/gateway-api", "v1.6.0", "Apache-2.0"),
+    ]
+    assert set(kinds()["networking.istio.io", "VirtualService"].schemas) == {"v1", "v1beta1", "v1alpha3"}
+
+
+def test_every_schema_with_fields_refuses_others() -> None:
+    admitting = []
+    for (_, name), kind in kinds().items():
+        for schema in kind.schemas.values():
+            for part in parts(schema):
+                if "properties" in part and not part.get("x-kubernetes-preserve-unknown-fields"):
+                    admitting += [name] * (part.get("additionalProperties") is not False)
+    assert admitting == []
+
+
+def test_rules_of_istio_are_as_many_as_the_module_has() -> None:
+    of_istio = [
+        rule["rule"]
+        for kind in kinds().values()
+        if kind.group.endswith(".istio.io")
+        for part in parts(list(kind.schemas.values())[-1])
+        for rule in part.get(RULES, ())
+    ]
+    assert len(set(of_istio)) == 36
+    assert len(of_istio) > 100
+
+
+def test_every_rule_compiles() -> None:
+    rules = set(every_rule())
+    assert len(rules) > 100
+    for rule in rules:
+        assert program(rule) is not None
+
+
+def test_no_rule_calls_a_function_that_is_not_there() -> None:
+    """A rule that cannot be evaluated for any value of its type would refuse every resource."""
+    complaints = set()
+    for kind in kinds().values():
+        for schema in kind.schemas.values():
+            for part in parts(schema):
+                for rule in part.get(RULES, ()):
+                    value = sample(part)
+                    for violation in broken_rules(value, {key: part[key] for key in part if key != "properties"}):
+                        if "undeclared" in str(violation.cause) or "no such overload" in str(violation.cause):
+                            complaints.add((rule["rule"], violation.cause))
+    assert complaints == set()
+
+
+def sample(schema: dict[str, Any]) -> Any:
+    of = schema.get("type", "object")
+    kind = of[0] if isinstance(of, list) else of
+    return {"string": "5s", "integer": 1, "number": 1.0, "array": [], "object": {}, "boolean": True}[kind]
+
+
+@pytest.mark.long
+def test_the_data_file_is_what_the_script_makes() -> None:
+    try:
+        built = schemas.build()
+    except schemas.MissingError as error:
+        pytest.skip(str(error))
+    assert data_file.FILE.read_bytes() == schemas.content(built)
+
+
+def test_the_script_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(SystemExit, match="x-new-keyword"):
+        schemas.strict({"type": "object", "x-new-keyword": 1})
+    made = schemas.strict(
+        {
+            "type": "object",
+            "nullable": True,
+            "description": "x",
+            "properties": {"free": {"properties": {}, "x-kubernetes-preserve-unknown-fields": True}},
+            "x-kubernetes-validations": [{"rule": "self == oldSelf"}, {"rule": "true", "reason": "x"}],
+        }
+    )
+    assert made == {
+        "type": ["object", "null"],
+        "properties": {"free": {"properties": {}, "x-kubernetes-preserve-unknown-fields": True}},
+        "additionalProperties": False,
+        RULES: [{"rule": "true"}],
+    }
+
+
+# ---- rules ----
+
+
+def problems(document: Json) -> list[str]:
+    return [violation.message for violation in problems_of(kept(document))]
+
+
+def istio(kind: str, **spec: Any) -> Json:
+    versions = {"WasmPlugin": "extensions.istio.io/v1alpha1", "Telemetry": "telemetry.istio.io/v1"}
+    security = kind.endswith(("Authentication", "Policy"))
+    version = versions.get(kind, "security.istio.io/v1" if security else NETWORKING)
+    return thing(version, kind, "x", spec=spec)
+
+
+def source(**of: list[str]) -> Json:
+    return {"from": [{"source": of}]}
+
+
+PORT = {"number": 80, "name": "http"}
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (istio("VirtualService", http=[{"timeout": "1ms"}]), istio("VirtualService", http=[{"timeout": "999us"}])),
+        (istio("VirtualService", http=[{"timeout": "1h0.5s"}]), istio("VirtualService", http=[{"timeout": "soon"}])),
+        (istio("WasmPlugin", url="oci://a/b"), istio("WasmPlugin", url="ftp://a/b")),
+        (istio("WasmPlugin", url="registry.example/b:1"), istio("WasmPlugin", url="gopher://a")),
+        (
+            istio("RequestAuthentication", jwtRules=[{"issuer": "a", "jwksUri": "https://a/b"}]),
+            istio("RequestAuthentication", jwtRules=[{"issuer": "a", "jwksUri": "file://a/b"}]),
+        ),
+        (
+            istio("ServiceEntry", hosts=["a"], ports=[PORT, {"number": 81, "name": "b"}]),
+            istio("ServiceEntry", hosts=["a"], ports=[PORT, {"number": 80, "name": "b"}]),
+        ),
+        (
+            istio("ServiceEntry", hosts=["a"], endpoints=[{"address": "unix:///a"}], resolution="STATIC"),
+            istio("ServiceEntry", hosts=["a"], endpoints=[{"address": "unix://a"}], resolution="STATIC"),
+        ),
+        (
+            istio("PeerAuthentication", selector={"matchLabels": {"a": "b"}}, portLevelMtls={"80": {}}),
+            istio("PeerAuthentication", selector={"matchLabels": {"a": "b"}}, portLevelMtls={"0": {}}),
+        ),
+        (
+            istio("AuthorizationPolicy", selector={"matchLabels": {"a": "b"}}),
+            istio("AuthorizationPolicy", selector={"matchLabels": {"a": "b*"}}),
+        ),
+        (
+            istio("AuthorizationPolicy", rules=[{"from": [{"source": {"serviceAccounts": ["a"]}}]}]),
+            istio(
+                "AuthorizationPolicy", rules=[{"from": [{"source": {"serviceAccounts": ["a"], "namespaces": ["b"]}}]}]
+            ),
+        ),
+    ],
+)
+def test_rules_of_istio(right: Json, wrong: Json) -> None:
+    assert problems(right) == []
+    assert len(problems(wrong)) == 1
+
+
+def route(**rule: Any) -> Json:
+    return thing(GATEWAY, "HTTPRoute", "x", spec={"parentRefs": [{"name": "g"}], "rules": [rule]})
+
+
+def parents(namespaces: list[str]) -> Json:
+    listed = [{"name": "g", "namespace": name} for name in namespaces]
+    return thing(GATEWAY, "HTTPRoute", "x", spec={"parentRefs": listed})
+
+
+def tls(host: str) -> Json:
+    rules = [{"backendRefs": [{"name": "a", "port": 1}]}]
+    return thing(GATEWAY, "TLSRoute", "x", spec={"hostnames": [host], "rules": rules})
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (route(backendRefs=[{"name": "a", "port": 80}]), route(backendRefs=[{"name": "a"}])),
+        (route(timeouts={"request": "2s"}), route(timeouts={"request": "1s", "backendRequest": "2s"})),
+        (route(matches=[{"path": {"value": "/a"}}]), route(matches=[{"path": {"value": "/a/../b"}}])),
+        (parents(["a", "b"]), parents(["a", "a"])),
+        (tls("a.example"), tls("10.0.0.1")),
+    ],
+)
+def test_rules_of_the_gateway_api(right: Json, wrong: Json) -> None:
+    assert problems(right) == []
+    assert problems(wrong) != []
+
+
+def test_defaults_are_there_before_the_rules() -> None:
+    schema = kinds()["gateway.networking.k8s.io", "HTTPRoute"].schemas["v1"]
+    made = with_defaults({"spec": {"parentRefs": [{"name": "g"}]}}, schema)
+    assert made["spec"]["parentRefs"][0] == {"name": "g", "group": "gateway.networking.k8s.io", "kind": "Gateway"}
+
+
+def test_a_resource_that_does_not_fit_its_schema_meets_no_rule() -> None:
+    document = istio("VirtualService", http=[{"timeout": "soon", "retries": {"attempts": "x"}}])
+    assert [violation.code for violation in problems_of(kept(document))] == ["ADM972"]
+
+
+def test_a_key_of_digits_is_a_key() -> None:
+    document = istio("PeerAuthentication", portLevelMtls={"80": {"mode": 1}})
+    (violation,) = problems_of(kept(document))
+    assert violation.where == ("spec", "portLevelMtls", "80", "mode")
+
+
+def test_schemas_without_rules_are_passed_over() -> None:
+    assert not has_rules({"type": "object", "properties": {"a": {"items": {"type": "string"}}}})
+    assert has_rules({"type": "object", "properties": {"a": {"items": {RULES: [{"rule": "true"}]}}}})
+
+
+# ---- what is loaded, and when ----
+
+
+def test_other_commands_load_neither_schemas_nor_their_libraries() -> None:
+    program_ = (
+        "import sys; from admc.__main__ import main\n"
+        "main(['--help']); main(['check', 'examples/emojivoto/policies.adm'])\n"
+        "heavy = {'jsonschema_rs', 'celpy', 'yaml', 'admc.istio.schemas.data', 'google.protobuf'} & set(sys.modules)\n"
+        "sys.exit(f'loaded {heavy}' if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program_], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+    assert done.returncode == 0
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 70000) | st.text(max_size=4) | st.sampled_from(["1s", "STRICT", "*"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["hosts", "http", "route", "mtls", "a", "80", "selector"]), inner, max_size=3)
+    ),
+    max_leaves=10,
+)
+
+
+@given(st.sampled_from(sorted(kinds())), st.dictionaries(st.sampled_from(["spec", "metadata", "x"]), VALUES))
+@examples(300)
+def test_any_values_give_findings_and_no_error(of: tuple[str, str], fields: dict[str, Any]) -> None:
+    kind = kinds()[of]
+    for version in kind.schemas:
+        document = {**fields, "apiVersion": f"{kind.group}/{version}", "kind": kind.kind}
+        for violation in problems_of(kept(json.loads(json.dumps(document)))):
+            assert violation.code in ("ADM972", "ADM973", "ADM978")
+            assert violation.message
+
+
+def test_a_hundred_violations_of_one_object_are_not_all_named() -> None:
+    schema = kinds()["networking.istio.io", "VirtualService"].schemas["v1"]
+    document = istio("VirtualService", http=[{"timeout": 1} for _ in range(100)])
+    assert len(violations(document, schema, "ADM972")) == 20
