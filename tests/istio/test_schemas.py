@@ -248,6 +248,13 @@ def test_schemas_without_rules_are_passed_over() -> None:
     assert has_rules({"type": "object", "properties": {"a": {"items": {RULES: [{"rule": "true"}]}}}})
 
 
+def test_a_field_that_is_null_counts_as_none() -> None:
+    assert problems(istio("PeerAuthentication", mtls=None, selector={"matchLabels": None})) == []
+    # A required one is missing then, and an entry of a list stays.
+    assert len(problems(istio("ServiceEntry", hosts=None))) == 1
+    assert len(problems(istio("ServiceEntry", hosts=[None]))) == 1
+
+
 # ---- what is loaded, and when ----
 
 

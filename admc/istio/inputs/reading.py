@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.inputs.known_kinds import NO_OBJECT, finding_of_kind, is_cluster_scoped, is_no_object
 from admc.istio.inputs.rendered import HELM, TEMPLATE, YTT, place_of_ytt, unrendered
-from admc.istio.schemas.checks import violations
+from admc.istio.schemas.checks import violations, without_nulls
 from admc.istio.schemas.data import kinds
 from admc.istio.schemas.used_fields import NAMED, fields_of, kept
 from admc.istio.schemas.violation import Violation
@@ -162,7 +162,7 @@ def problems_of(data: dict[str, Any]) -> Iterator[Violation]:
     if not of_schema:
         from admc.istio.schemas.rules import broken_rules
 
-        yield from broken_rules(data, schema)
+        yield from broken_rules(without_nulls(data, schema), schema)
 
 
 def _differs(one: Object, other: Object) -> bool:

@@ -50,6 +50,7 @@ _MOST_NAMES: Final = 12
 def violations(data: Any, schema: Schema, code: str) -> list[Violation]:
     """What a schema refuses in an object, without its rules."""
     made: dict[Where, Violation] = {}
+    data = without_nulls(data, schema)
     for error in validator(Identity(schema)).iter_errors(data):
         for violation in _violations(error, data, schema, code):
             # A value of another type is none of the names that are allowed, either: one cause is one violation.
@@ -57,6 +58,29 @@ def violations(data: Any, schema: Schema, code: str) -> list[Violation]:
         if len(made) >= _MOST:
             break
     return list(made.values())[:_MOST]
+
+
+def without_nulls(data: Any, schema: Any) -> Any:
+    """An object without fields that are null and may not be: an API server drops these, too."""
+    if not isinstance(schema, dict):
+        return data
+    if isinstance(data, list):
+        items = schema.get("items")
+        return [without_nulls(value, items) for value in data]
+    if not isinstance(data, dict):
+        return data
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+    made = {}
+    for name, value in data.items():
+        inner = properties.get(name, others)
+        if value is not None or not isinstance(inner, dict) or _may_be_null(inner):
+            made[name] = without_nulls(value, inner)
+    return made
+
+
+def _may_be_null(schema: Schema) -> bool:
+    types = schema.get("type")
+    return types is None or "null" in types
 
 
 @cache
