@@ -24,7 +24,8 @@ def render(advice: Advice, width: int | None = None) -> str:
     lines = [*_summary(advice), "", *_workloads(advice, width), "", *_configuration(advice)]
     if advice.skipped:
         objects = _counted(advice.skipped, "object or document", "objects or documents")
-        lines += ["", f"without {objects} that were refused: these numbers lack them"]
+        were, them = ("was", "it") if advice.skipped == 1 else ("were", "them")
+        lines += ["", f"without {objects} that {were} refused: these numbers lack {them}"]
     return "".join(f"{line}\n" for line in fitted(lines, width))
 
 
@@ -55,8 +56,9 @@ def _by(shares: tuple[Share, ...]) -> str:
 
 
 def _of_gateways(judged: Judged) -> str:
-    are = "concerns" if len(judged.resources) == 1 else "concern"
-    return f"{_plural(judged.kind, len(judged.resources))} {are} gateways only: no sidecar enforces them"
+    if len(judged.resources) == 1:
+        return f"{judged.kind} concerns gateways only: no sidecar enforces it"
+    return f"{_plural(judged.kind, len(judged.resources))} concern gateways only: no sidecar enforces them"
 
 
 def _not_judged(advice: Advice) -> Iterator[str]:
