@@ -18,8 +18,8 @@ _TEMPLATE: Final = ("spec", "template")
 
 
 class _Key(NamedTuple):
-    kind: str
     namespace: str
+    kind: str
     name: str
 
 
@@ -32,7 +32,7 @@ def workloads_of(objects: Sequence[Object], mesh: Injecting) -> tuple[Workload, 
         where = _template(manifest)
         if where is None:
             continue
-        key = _Key(manifest.kind, manifest.namespace, manifest.name)
+        key = _Key(manifest.namespace, manifest.kind, manifest.name)
         owner = _owner(manifest)
         if manifest.kind == "Pod":
             if at(manifest.data, ("status", "phase")) not in _ENDED:
@@ -63,7 +63,7 @@ def _owner(manifest: Object) -> _Key | None:
     owners = manifest.metadata.get("ownerReferences")
     for owner in owners if isinstance(owners, list) else ():
         if isinstance(owner, dict) and owner.get("controller") and owner.get("kind") != "Node":
-            return _Key(str(owner.get("kind")), manifest.namespace, str(owner.get("name")))
+            return _Key(manifest.namespace, str(owner.get("kind")), str(owner.get("name")))
     return None
 
 
@@ -73,7 +73,7 @@ def _top(key: _Key, owners: Mapping[_Key, _Key], pod: Object) -> _Key:
         return owners[key]
     digest = at(pod.data, ("metadata", "labels", _HASH))
     if key.kind == "ReplicaSet" and isinstance(digest, str) and key.name.endswith(f"-{digest}"):
-        return _Key("Deployment", key.namespace, key.name.removesuffix(f"-{digest}"))
+        return _Key(key.namespace, "Deployment", key.name.removesuffix(f"-{digest}"))
     return key
 
 
@@ -84,7 +84,7 @@ def _scaled(objects: Iterable[Object]) -> dict[_Key, int]:
         if manifest.kind == "HorizontalPodAutoscaler":
             target = at(manifest.data, ("spec", "scaleTargetRef"))
             fewest = spec_of(manifest).get("minReplicas")
-            key = _Key(str(at(target, ("kind",))), manifest.namespace, str(at(target, ("name",))))
+            key = _Key(manifest.namespace, str(at(target, ("kind",))), str(at(target, ("name",))))
             made[key] = fewest if isinstance(fewest, int) else 1
     return made
 
