@@ -49,6 +49,7 @@ RUNS = {
     "traces": 1,
     "overhead": 1,
     "diff": 3,
+    "advise": 1,
     "cluster": 3,
 }
 SUITES = tuple(RUNS)
@@ -314,6 +315,18 @@ def diff_(bench: Bench) -> None:
     _programs(bench, base, head)
 
 
+def advise_(bench: Bench) -> None:
+    """The pods of a large mesh, as `kubectl get pods -A -o json` and `-o yaml` show them."""
+    from tests.bench.istio.pods import PODS, write
+
+    json_, yaml_ = write(bench.folder)
+    rows = [
+        (f"admc advise, {PODS:,} pods as {name}", [ADMC, "advise", str(path)], Goal(seconds, 1_000 * MEGABYTE))
+        for name, path, seconds in (("JSON", json_, 10), ("YAML", yaml_, 40))
+    ]
+    bench.whole("advise", rows)
+
+
 def _programs(bench: Bench, base: Path, head: Path) -> None:
     """The programs themselves, which are needed for steps and causes. Nothing is promised of these times."""
     command = [sys.executable, "-m", "tests.bench.diff.worker", str(base), str(head)]
@@ -399,6 +412,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "traces": traces_,
         "overhead": overhead_,
         "diff": diff_,
+        "advise": advise_,
         "cluster": cluster_,
     }
     started = time.monotonic()

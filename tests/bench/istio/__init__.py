@@ -1,0 +1,1 @@
+"""The speed of `admc advise`: many pods, as a cluster shows them."""
