@@ -6,6 +6,7 @@ Values have their defaults then, as in an API server. A rule about changes is no
 from __future__ import annotations
 
 import ipaddress
+import json
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -34,6 +35,8 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 """Names of fields that a rule writes with `__` around them."""
 _REMEMBERED: Final = 1 << 14
+_SHORT: Final = 1_000
+"""Characters of a value whose result is remembered."""
 
 
 def broken_rules(data: Any, schema: Schema) -> Iterator[Violation]:
@@ -68,20 +71,19 @@ def _message(rule: dict[str, str], where: Where) -> str:
 
 def _problem(rule: str, data: Any, schema: Schema) -> str | None:
     """None if a rule holds; why it cannot be evaluated; empty if it is false."""
-    if isinstance(data, str | int | float):
-        return _of_scalar(rule, data, isinstance(data, bool))
-    return _evaluated(rule, _in_cel(data, schema))
+    text = json.dumps(_escaped(data, schema))
+    return _of_text(rule, text) if len(text) <= _SHORT else _evaluated(rule, text)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _of_scalar(rule: str, value: str | float, _is_boolean: bool) -> str | None:
-    """Many routes have the same timeouts and ports."""
-    return _evaluated(rule, json_to_cel(value))
+def _of_text(rule: str, text: str) -> str | None:
+    """Many resources have the same timeouts, ports, parents and filters, and a rule takes milliseconds."""
+    return _evaluated(rule, text)
 
 
-def _evaluated(rule: str, value: Any) -> str | None:
+def _evaluated(rule: str, text: str) -> str | None:
     try:
-        holds = program(rule).evaluate({"self": value})
+        holds = program(rule).evaluate({"self": json_to_cel(json.loads(text))})
     except CELEvalError as error:
         return f"the rule cannot be evaluated: {_first_line(error)}"
     return None if holds else ""
@@ -119,10 +121,6 @@ def with_defaults(data: Any, schema: Schema) -> Any:
     if isinstance(data, list) and isinstance(schema.get("items"), dict):
         return [with_defaults(value, schema["items"]) for value in data]
     return data
-
-
-def _in_cel(data: Any, schema: Schema) -> Any:
-    return json_to_cel(_escaped(data, schema))
 
 
 def _escaped(data: Any, schema: Schema) -> Any:
