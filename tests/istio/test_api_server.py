@@ -11,6 +11,7 @@ import yaml
 
 from admc.istio.inputs.reading import problems_of
 from admc.istio.schemas.data import kinds
+from admc.istio.schemas.rules import Effort
 from admc.istio.schemas.used_fields import group_and_kind, kept
 from tests.cluster.api_server import ApiError
 from tests.istio import schemas
@@ -75,10 +76,10 @@ def test_admc_and_an_api_server_agree(new_cluster_api: Callable[..., ApiServer])
     differences: list[tuple[Any, ...]] = []
     for number, document in enumerate(right()):
         assert verdict(server, document) == ""
-        assert list(problems_of(kept(document))) == []
+        assert list(problems_of(kept(document), Effort())) == []
         for seed in range(CHANGES):
             made = changed(document, number * 1000 + seed)
-            theirs, ours = verdict(server, made), list(problems_of(kept(made)))
+            theirs, ours = verdict(server, made), list(problems_of(kept(made), Effort()))
             taken, refused = taken + (not theirs), refused + bool(theirs)
             if bool(theirs) != bool(ours):
                 differences.append((made["kind"], made["spec"], theirs[-400:], ours))

@@ -17,7 +17,7 @@ from admc.istio.inputs.reading import problems_of
 from admc.istio.schemas import data as data_file
 from admc.istio.schemas.checks import violations
 from admc.istio.schemas.data import kinds, provenance
-from admc.istio.schemas.rules import RULES, broken_rules, has_rules, program, with_defaults
+from admc.istio.schemas.rules import RULES, Effort, broken_rules, has_rules, program, with_defaults
 from admc.istio.schemas.used_fields import kept
 from tests.istio import schemas
 from tests.istio.objects import NETWORKING, Json, thing
@@ -95,7 +95,9 @@ def test_no_rule_calls_a_function_that_is_not_there() -> None:
             for part in parts(schema):
                 for rule in part.get(RULES, ()):
                     value = sample(part)
-                    for violation in broken_rules(value, {key: part[key] for key in part if key != "properties"}):
+                    for violation in broken_rules(
+                        value, {key: part[key] for key in part if key != "properties"}, Effort()
+                    ):
                         if "undeclared" in str(violation.cause) or "no such overload" in str(violation.cause):
                             complaints.add((rule["rule"], violation.cause))
     assert complaints == set()
@@ -140,7 +142,7 @@ def test_the_script_refuses_what_it_does_not_know() -> None:
 
 
 def problems(document: Json) -> list[str]:
-    return [violation.message for violation in problems_of(kept(document))]
+    return [violation.message for violation in problems_of(kept(document), Effort())]
 
 
 def istio(kind: str, **spec: Any) -> Json:
@@ -234,12 +236,12 @@ def test_defaults_are_there_before_the_rules() -> None:
 
 def test_a_resource_that_does_not_fit_its_schema_meets_no_rule() -> None:
     document = istio("VirtualService", http=[{"timeout": "soon", "retries": {"attempts": "x"}}])
-    assert [violation.code for violation in problems_of(kept(document))] == ["ADM972"]
+    assert [violation.code for violation in problems_of(kept(document), Effort())] == ["ADM972"]
 
 
 def test_a_key_of_digits_is_a_key() -> None:
     document = istio("PeerAuthentication", portLevelMtls={"80": {"mode": 1}})
-    (violation,) = problems_of(kept(document))
+    (violation,) = problems_of(kept(document), Effort())
     assert violation.where == ("spec", "portLevelMtls", "80", "mode")
 
 
@@ -253,6 +255,16 @@ def test_a_field_that_is_null_counts_as_none() -> None:
     # A required one is missing then, and an entry of a list stays.
     assert len(problems(istio("ServiceEntry", hosts=None))) == 1
     assert len(problems(istio("ServiceEntry", hosts=[None]))) == 1
+
+
+def test_the_time_for_rules_has_a_bound() -> None:
+    ports = [{"number": number + 1, "name": f"p{number}"} for number in range(30)]
+    document = kept(istio("ServiceEntry", hosts=["a"], ports=ports))
+    effort = Effort(1_500)
+    assert list(problems_of(document, effort)) == []
+    (violation,) = problems_of(document, effort)
+    assert violation.where == ("spec", "ports")
+    assert "not evaluated" in violation.message
 
 
 # ---- what is loaded, and when ----
@@ -286,7 +298,7 @@ def test_any_values_give_findings_and_no_error(of: tuple[str, str], fields: dict
     kind = kinds()[of]
     for version in kind.schemas:
         document = {**fields, "apiVersion": f"{kind.group}/{version}", "kind": kind.kind}
-        for violation in problems_of(kept(json.loads(json.dumps(document)))):
+        for violation in problems_of(kept(json.loads(json.dumps(document))), Effort()):
             assert violation.code in ("ADM972", "ADM973", "ADM978")
             assert violation.message
 

@@ -15,6 +15,7 @@ from admc.istio.inputs.known_kinds import NO_OBJECT, finding_of_kind, is_cluster
 from admc.istio.inputs.rendered import HELM, TEMPLATE, YTT, place_of_ytt, unrendered
 from admc.istio.schemas.checks import violations, without_nulls
 from admc.istio.schemas.data import kinds
+from admc.istio.schemas.rules import Effort, broken_rules
 from admc.istio.schemas.used_fields import NAMED, fields_of, kept
 from admc.istio.schemas.violation import Violation
 from admc.manifests.documents import DEFAULT_NAMESPACE, Document, Object, objects, shown_source
@@ -54,9 +55,10 @@ def read_objects(
     made: dict[Name, Object] = {}
     unnamed: list[Object] = []
     files = skipped = 0
+    effort = Effort()
     for source in sources:
         files += 1
-        for manifest in _objects(source, findings, namespace, raw=raw):
+        for manifest in _objects(source, findings, namespace, effort, raw=raw):
             if manifest is None:
                 skipped += 1
             elif not manifest.metadata.get("name"):
@@ -95,7 +97,9 @@ def _in_namespace(manifest: Object) -> str:
     return f"{manifest.namespace}/{manifest.name}"
 
 
-def _objects(given: Source, findings: Diagnostics, namespace: str, *, raw: bool) -> Iterator[Object | None]:
+def _objects(
+    given: Source, findings: Diagnostics, namespace: str, effort: Effort, *, raw: bool
+) -> Iterator[Object | None]:
     """Yield the objects of a text, and None for each that is refused."""
     source = given.text
     for document in documents_of(source, keep=kept):
@@ -113,7 +117,7 @@ def _objects(given: Source, findings: Diagnostics, namespace: str, *, raw: bool)
             if not given.is_named and is_no_object(manifest.data):
                 findings.add(diagnostic(manifest, NO_OBJECT, Severity.WARNING))
             else:
-                yield None if _is_refused(manifest, findings, raw=raw) else manifest
+                yield None if _is_refused(manifest, findings, effort, raw=raw) else manifest
 
 
 def _of_document(document: Document, namespace: str) -> Iterator[Object]:
@@ -130,7 +134,7 @@ def _of_document(document: Document, namespace: str) -> Iterator[Object]:
             yield replace(manifest, document=bare, data=kept(manifest.data))
 
 
-def _is_refused(manifest: Object, findings: Diagnostics, *, raw: bool) -> bool:
+def _is_refused(manifest: Object, findings: Diagnostics, effort: Effort, *, raw: bool) -> bool:
     """Whether an object is refused. Why is among the findings."""
     template = None if raw else unrendered(manifest.data)
     if template is not None:
@@ -142,13 +146,13 @@ def _is_refused(manifest: Object, findings: Diagnostics, *, raw: bool) -> bool:
     if of_kind is not None:
         findings.add(diagnostic(manifest, of_kind[0], of_kind[1]))
         return of_kind[1] is Severity.ERROR
-    problems = list(problems_of(manifest.data))
+    problems = list(problems_of(manifest.data, effort))
     for violation in problems:
         findings.add(diagnostic(manifest, violation))
     return bool(problems)
 
 
-def problems_of(data: dict[str, Any]) -> Iterator[Violation]:
+def problems_of(data: dict[str, Any], effort: Effort) -> Iterator[Violation]:
     """What is wrong with an object of a known kind, by the schema and the rules of its API."""
     yield from violations({"metadata": data.get("metadata")}, NAMED, "ADM978")
     group, _, version = str(data.get("apiVersion", "")).rpartition("/")
@@ -160,9 +164,7 @@ def problems_of(data: dict[str, Any]) -> Iterator[Violation]:
     of_schema = violations(data, schema, "ADM972")
     yield from of_schema
     if not of_schema:
-        from admc.istio.schemas.rules import broken_rules
-
-        yield from broken_rules(without_nulls(data, schema), schema)
+        yield from broken_rules(without_nulls(data, schema), schema, effort)
 
 
 def _differs(one: Object, other: Object) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -35,19 +36,40 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 """Names of fields that a rule writes with `__` around them."""
 _REMEMBERED: Final = 1 << 14
+MAX_EFFORT: Final = 2_000_000
+"""Of one run; a unit takes some 0.1 ms."""
+_ITERATION: Final = re.compile(r"self\.(?:all|exists|exists_one|filter|map)\(")
+_TOO_MUCH: Final = "the lists of these resources are too long and too many: the time for rules is used up"
+_LESS: Final = "read fewer resources at a time"
 _SHORT: Final = 1_000
 """Characters of a value whose result is remembered."""
 
 
-def broken_rules(data: Any, schema: Schema) -> Iterator[Violation]:
+class Effort:
+    """How much may still be evaluated: a rule that compares all entries of a list takes their number squared."""
+
+    def __init__(self, left: int = MAX_EFFORT) -> None:
+        self.left = left
+
+    def spend(self, rule: str, data: Any) -> bool:
+        """Whether enough is left."""
+        entries = len(data) if isinstance(data, dict | list) else 1
+        self.left -= max(entries, 1) ** max(len(_ITERATION.findall(rule)), 1) if entries > 1 else 1
+        return self.left >= 0
+
+
+def broken_rules(data: Any, schema: Schema, effort: Effort) -> Iterator[Violation]:
     """The rules that an object breaks. It has to fit its schema."""
-    yield from _broken(with_defaults(data, schema), schema, ())
+    yield from _broken(with_defaults(data, schema), schema, (), effort)
 
 
-def _broken(data: Any, schema: Schema, where: Where) -> Iterator[Violation]:
+def _broken(data: Any, schema: Schema, where: Where, effort: Effort) -> Iterator[Violation]:
     if data is None or not has_rules(schema):
         return
     for rule in schema.get(RULES, ()):
+        if not effort.spend(rule["rule"], data):
+            yield Violation("ADM973", where, f"`{shown(where)}`: its rules are not evaluated", _TOO_MUCH, _LESS)
+            return
         problem = _problem(rule["rule"], data, schema)
         if problem is not None:
             yield Violation("ADM973", where, _message(rule, where), problem or None)
@@ -57,10 +79,10 @@ def _broken(data: Any, schema: Schema, where: Where) -> Iterator[Violation]:
         for name, value in data.items():
             inner = properties.get(name, others)
             if isinstance(inner, dict):
-                yield from _broken(value, inner, (*where, name))
+                yield from _broken(value, inner, (*where, name), effort)
     elif isinstance(data, list) and isinstance(schema.get("items"), dict):
         for index, value in enumerate(data):
-            yield from _broken(value, schema["items"], (*where, index))
+            yield from _broken(value, schema["items"], (*where, index), effort)
 
 
 def _message(rule: dict[str, str], where: Where) -> str:
