@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.manifests.slices import ITEMS, Slice
@@ -163,4 +163,10 @@ def replaced(data: Any, where: Where, value: Any) -> Any:
 
 def shown_source(source: SourceText, part: Slice) -> SourceText:
     """The source for messages about a part of it: blank where that part has a Secret, of which no line is shown."""
-    return source.blank() if _SECRET.search(source.text, part.start, part.end) else source
+    return _blank(source) if _SECRET.search(source.text, part.start, part.end) else source
+
+
+@lru_cache(maxsize=2)
+def _blank(source: SourceText) -> SourceText:
+    """One blank text for all messages about a file, which may be large."""
+    return source.blank()

@@ -12,6 +12,7 @@ from tests.istio.objects import NETWORKING, SECURITY, objects, read, service, th
 
 NAME = "metadata: {name: a, namespace: shop}"
 VIRTUAL = f"apiVersion: {NETWORKING}\nkind: VirtualService\n{NAME}\nspec:\n  hosts: [a]\n"
+ENVOY = f"apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\n{NAME}\nspec:\n"
 PEER = f"apiVersion: {SECURITY}\nkind: PeerAuthentication\n{NAME}\n"
 DEPLOYMENT = f"apiVersion: apps/v1\nkind: Deployment\n{NAME}\nspec:\n"
 
@@ -96,6 +97,14 @@ def test_a_hint_names_the_field_that_was_meant() -> None:
         (f"{PEER}spec:\n  portlevelmtls: {{}}\n", "did you mean `portLevelMtls`?"),
         (PEER.replace("PeerAuthentication", "PeerAuthetication"), "did you mean `PeerAuthentication`?"),
         (f"{PEER}spec:\n  mtls: {{mode: on}}\n", "write it in quotes"),
+        (f"{VIRTUAL}  http:\n  - appendHeaders: {{a: b}}\n", "`headers.request`"),
+        (f"{VIRTUAL}  http:\n  - websocketUpgrade: true\n", "without a setting"),
+        (
+            f"apiVersion: {OLD}\nkind: EnvoyFilter\n{NAME}\nspec: {{workloadLabels: {{}}}}\n",
+            "`workloadSelector.labels`",
+        ),
+        (f"{ENVOY}  filters: []\n", "`configPatches`"),
+        (f"{PEER}spec:\n  filters: []\n", "known are"),
     ]:
         (finding,) = read(text)[1]
         assert finding.hint is not None

@@ -215,6 +215,13 @@ def test_no_line_of_a_secret_is_in_a_message(text: str) -> None:
     assert "hunter2" in harmless.span.source.text
 
 
+def test_a_file_with_secrets_has_one_blank_text() -> None:
+    text = "kind: Secret\na: [\n---\nkind: Secret\nb: [\n"
+    spans = [each.span for each in outcomes(text) if isinstance(each, Diagnostic)]
+    assert [span.line for span in spans if span is not None] == [3, 6]
+    assert len({id(span.source) for span in spans if span is not None}) == 1
+
+
 def test_not_utf8_has_its_place() -> None:
     with pytest.raises(CommandError, match="not UTF-8"):
         source_of("a.yaml", b"a: \xff")

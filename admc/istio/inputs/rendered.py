@@ -38,6 +38,8 @@ YTT: Final = Unrendered("a comment of ytt, `#@`", "`ytt -f DIR | admc advise -` 
 
 def place_of_ytt(text: str, start: int, end: int) -> int | None:
     """Where a comment of ytt is."""
+    if text.find("#@", start, end) < 0:
+        return None
     match = _YTT.search(text, start, end)
     return None if match is None else match.end() - 3
 

@@ -45,6 +45,18 @@ _BOUNDS: Final = {
     Error.MaxProperties: "has more keys than {}",
 }
 _MOST_NAMES: Final = 12
+_HEADERS: Final = "headers", "it is `set`, `add` and `remove` in `headers.request` and `headers.response` now"
+REMOVED: Final[dict[str, tuple[str, str]]] = {
+    "workloadLabels": ("workloadSelector", "it is `workloadSelector.labels` now"),
+    "filters": ("configPatches", "`configPatches` took its place"),
+    "appendHeaders": _HEADERS,
+    "appendRequestHeaders": _HEADERS,
+    "appendResponseHeaders": _HEADERS,
+    "removeRequestHeaders": _HEADERS,
+    "removeResponseHeaders": _HEADERS,
+    "websocketUpgrade": ("corsPolicy", "proxies upgrade to WebSocket without a setting"),
+}
+"""Fields that Istio once had -> a field beside which it was, and what took its place."""
 
 
 def violations(data: Any, schema: Schema, code: str) -> list[Violation]:
@@ -123,7 +135,8 @@ def _place(path: list[str | int], data: Any) -> Where:
 
 def _unknown(name: str, where: Where, schema: Schema, code: str) -> Violation:
     known = sorted(schema.get("properties", {}))
-    hint = did_you_mean(name, known)
+    beside, instead = REMOVED.get(name, ("", ""))
+    hint = f"Istio has given it up: {instead}" if beside in known else did_you_mean(name, known)
     if hint is None and 0 < len(known) <= _MOST_NAMES:
         hint = f"known are {', '.join(f'`{other}`' for other in known)}"
     around = f"`{shown(where)}`" if where else "the object"
