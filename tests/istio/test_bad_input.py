@@ -99,10 +99,7 @@ def test_a_hint_names_the_field_that_was_meant() -> None:
         (f"{PEER}spec:\n  mtls: {{mode: on}}\n", "write it in quotes"),
         (f"{VIRTUAL}  http:\n  - appendHeaders: {{a: b}}\n", "`headers.request`"),
         (f"{VIRTUAL}  http:\n  - websocketUpgrade: true\n", "without a setting"),
-        (
-            f"apiVersion: {OLD}\nkind: EnvoyFilter\n{NAME}\nspec: {{workloadLabels: {{}}}}\n",
-            "`workloadSelector.labels`",
-        ),
+        (f"{ENVOY}  workloadLabels: {{}}\n", "Istio has given it up: it is `workloadSelector.labels` now"),
         (f"{ENVOY}  filters: []\n", "`configPatches`"),
         (f"{PEER}spec:\n  filters: []\n", "known are"),
     ]:
