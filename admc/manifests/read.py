@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_FILE: Final = 32_000_000
 """Bytes of a file that is read as a whole."""
 _SEPARATOR: Final = re.compile(r"^(?:(?=---(?:\s|\Z))|\.\.\.[ \t]*(?:\r?\n|\Z))", re.MULTILINE)
+_QUOTES: Final = "readers of YAML differ about a `:` at the end of a text in brackets, as in IPv6: write it in quotes"
 _DIRECTIVES: Final = re.compile(r"\s*(?:#[^\n]*\s*)*%(?:[^\n]*(?:\n|\Z)\s*(?:#[^\n]*\s*)*)+\Z")
 """The text before a separator that belongs to the document after it."""
 
@@ -100,7 +101,8 @@ def _read(
         at = _place(source, part, error)
         # A reader's error has its place in bytes or none, and no mark.
         cause = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
-        yield _unreadable(f"`{source.path}` is not YAML", _span(source, part, at), cause)
+        hint = _QUOTES if "unexpected ':'" in cause else None
+        yield _unreadable(f"`{source.path}` is not YAML", _span(source, part, at), cause, hint)
 
 
 def _place(source: SourceText, part: Slice, error: yaml.YAMLError) -> int:
@@ -116,5 +118,5 @@ def _span(source: SourceText, part: Slice, at: int) -> Span:
     return Span(shown_source(source, part), start, min(start + 1, len(source.text)))
 
 
-def _unreadable(message: str, span: Span | None, cause: str | None = None) -> Diagnostic:
-    return Diagnostic("ADM927", Severity.ERROR, message, span, cause)
+def _unreadable(message: str, span: Span | None, cause: str | None = None, hint: str | None = None) -> Diagnostic:
+    return Diagnostic("ADM927", Severity.ERROR, message, span, cause, hint)

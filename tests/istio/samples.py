@@ -76,6 +76,7 @@ def right() -> list[Json]:
         "backendRefs": [backend],
         "timeouts": {"request": "10s"},
     }
+    plugin = {"url": "oci://a/b", "pluginConfig": {"a": 1}, "vmConfig": {"env": [{"name": "a", "value": "b"}]}}
     parent = [{"name": "g", "namespace": "infra", "sectionName": "http"}]
     listener = {"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}
     grant = {"from": [{"group": "a", "kind": "HTTPRoute", "namespace": "x"}], "to": [{"group": "", "kind": "Service"}]}
@@ -98,7 +99,7 @@ def right() -> list[Json]:
         ),
         thing(SECURITY, "RequestAuthentication", "r", spec={"selector": SELECTOR, "jwtRules": [token]}),
         thing("telemetry.istio.io/v1", "Telemetry", "t", spec={"selector": SELECTOR, **telemetry}),
-        thing("extensions.istio.io/v1alpha1", "WasmPlugin", "w", spec={"url": "oci://a/b", "pluginConfig": {"a": 1}}),
+        thing("extensions.istio.io/v1alpha1", "WasmPlugin", "w", spec=plugin),
         thing(GATEWAY, "HTTPRoute", "h", spec={"parentRefs": parent, "hostnames": ["a.example"], "rules": [http_rule]}),
         thing(GATEWAY, "GRPCRoute", "g", spec={"parentRefs": parent, "rules": [{"backendRefs": [backend]}]}),
         thing(GATEWAY, "TLSRoute", "t", spec={"hostnames": ["a.example"], "rules": [{"backendRefs": [backend]}]}),

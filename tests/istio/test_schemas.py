@@ -250,6 +250,14 @@ def test_schemas_without_rules_are_passed_over() -> None:
     assert has_rules({"type": "object", "properties": {"a": {"items": {RULES: [{"rule": "true"}]}}}})
 
 
+def test_entries_of_a_list_differ_by_their_keys() -> None:
+    def plugin(*names: str) -> Json:
+        return istio("WasmPlugin", url="oci://a/b", vmConfig={"env": [{"name": name, "value": "x"} for name in names]})
+
+    assert problems(plugin("a", "b")) == []
+    assert problems(plugin("a", "b", "a")) == ["`spec.vmConfig.env` has two entries with the same `name`"]
+
+
 def test_a_field_that_is_null_counts_as_none() -> None:
     assert problems(istio("PeerAuthentication", mtls=None, selector={"matchLabels": None})) == []
     # A required one is missing then, and an entry of a list stays.

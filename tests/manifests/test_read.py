@@ -94,6 +94,13 @@ def test_aliases_do_not_lead_deeper_than_the_text_may() -> None:
     assert 57 < error.span.line < 62
 
 
+def test_an_address_of_ipv6_in_brackets_needs_quotes() -> None:
+    (error,) = outcomes("a: [1, 2001:db8::]\n")
+    assert isinstance(error, Diagnostic)
+    assert "IPv6: write it in quotes" in str(error.hint)
+    assert data('a: [1, "2001:db8::"]\n') == [{"a": [1, "2001:db8::"]}]
+
+
 def test_a_control_character_has_its_line() -> None:
     (error,) = outcomes("a: ä\nb: \x01\n")
     assert isinstance(error, Diagnostic)

@@ -15,7 +15,8 @@ from admc.istio.inputs.known_kinds import NO_OBJECT, finding_of_kind, is_cluster
 from admc.istio.inputs.rendered import HELM, TEMPLATE, YTT, place_of_ytt, unrendered
 from admc.istio.schemas.checks import violations, without_nulls
 from admc.istio.schemas.data import kinds
-from admc.istio.schemas.rules import Effort, broken_rules
+from admc.istio.schemas.lists import repeated
+from admc.istio.schemas.rules import Effort, broken_rules, with_defaults
 from admc.istio.schemas.used_fields import NAMED, fields_of, kept
 from admc.istio.schemas.violation import Violation
 from admc.manifests.documents import DEFAULT_NAMESPACE, Document, Object, objects, shown_source
@@ -164,7 +165,9 @@ def problems_of(data: dict[str, Any], effort: Effort) -> Iterator[Violation]:
     of_schema = violations(data, schema, "ADM972")
     yield from of_schema
     if not of_schema:
-        yield from broken_rules(without_nulls(data, schema), schema, effort)
+        whole = with_defaults(without_nulls(data, schema), schema)
+        yield from repeated(whole, schema)
+        yield from broken_rules(whole, schema, effort)
 
 
 def _differs(one: Object, other: Object) -> bool:

@@ -59,8 +59,8 @@ class Effort:
 
 
 def broken_rules(data: Any, schema: Schema, effort: Effort) -> Iterator[Violation]:
-    """The rules that an object breaks. It has to fit its schema."""
-    yield from _broken(with_defaults(data, schema), schema, (), effort)
+    """The rules that an object breaks. It has to fit its schema, and to have its defaults."""
+    yield from _broken(data, schema, (), effort)
 
 
 def _broken(data: Any, schema: Schema, where: Where, effort: Effort) -> Iterator[Violation]:
