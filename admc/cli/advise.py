@@ -126,7 +126,7 @@ def _checked(name: str) -> str:
 
 
 def _from_files(paths: list[str], findings: Diagnostics, *, raw: bool) -> Iterator[Source]:
-    from admc.istio.inputs.files import STANDARD_INPUT, content_of, find_files
+    from admc.istio.inputs.files import STANDARD_INPUT, chart_of, content_of, find_files
     from admc.istio.inputs.reading import Source
     from admc.manifests.read import source_of
 
@@ -140,7 +140,7 @@ def _from_files(paths: list[str], findings: Diagnostics, *, raw: bool) -> Iterat
             for finding in error.diagnostics:
                 findings.add(finding)
         else:
-            yield Source(text, path in files.named)
+            yield Source(text, path in files.named, None if path == STANDARD_INPUT else chart_of(path))
 
 
 def _from_cluster(kubeconfig: Path | None, findings: Diagnostics) -> Iterator[Source]:

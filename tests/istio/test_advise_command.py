@@ -243,6 +243,16 @@ def test_a_folder_that_is_not_rendered_is_refused(admc: Admc, folder: Path, file
     assert next(item for item in document(run)["diagnostics"] if item["code"] == "ADM970")["severity"] == "warning"
 
 
+def test_a_template_of_a_chart_names_its_chart(admc: Admc, folder: Path) -> None:
+    template = folder / "charts/shop/templates/a.yaml"
+    template.parent.mkdir(parents=True)
+    (folder / "charts/shop/Chart.yaml").write_text("name: shop\n", encoding="utf-8")
+    template.write_text("{{- if .Values.on }}\nkind: Pod\n{{- end }}\n", encoding="utf-8")
+    run = admc("advise", "charts/shop/templates/a.yaml")
+    assert run.code == 1
+    assert "`helm template charts/shop | admc advise -` renders it" in run.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

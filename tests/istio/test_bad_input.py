@@ -115,9 +115,11 @@ def test_a_template_in_a_value_that_is_not_used_is_no_mistake() -> None:
     deployment = thing(
         "apps/v1", "Deployment", "d", spec={"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}
     )
-    inputs, findings = read(objects(dashboards, rule, deployment))
+    values = {"sidecarInjectorWebhook": {"templates": {"custom": "{{ .Spec }}"}}}
+    operator = thing("install.istio.io/v1alpha1", "IstioOperator", "i", spec={"values": values})
+    inputs, findings = read(objects(dashboards, rule, deployment, operator))
     assert findings == []
-    assert len(inputs.objects) == 3
+    assert len(inputs.objects) == 4
 
 
 def test_raw_reads_templates_as_they_are() -> None:

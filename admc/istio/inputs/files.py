@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.base.exits import wrong_usage
-from admc.base.files import is_folder, read_bounded
+from admc.base.files import is_folder, present, read_bounded
 from admc.base.terminal import visible
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.text import SourceText, Span
@@ -68,6 +68,13 @@ def content_of(path: str) -> bytes:
     if len(content) > MAX_BYTES:
         raise wrong_usage("ADM802", "standard input is too large", cause=f"it has more than {MAX_BYTES // 10**6} MB")
     return content
+
+
+def chart_of(path: str) -> str | None:
+    """The folder of the Helm chart that a file is in."""
+    folders = Path(path).absolute().parents
+    chart = next((folder for folder in folders if present(folder / CHART)), None)
+    return None if chart is None else os.path.relpath(chart)
 
 
 def _key(name: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.inputs.known_kinds import NO_OBJECT, finding_of_kind, is_cluster_scoped, is_no_object
-from admc.istio.inputs.rendered import HELM, TEMPLATE, YTT, place_of_ytt, unrendered
+from admc.istio.inputs.rendered import CHART, HELM, TEMPLATE, YTT, Unrendered, place_of_ytt, unrendered
 from admc.istio.schemas.checks import violations, without_nulls
 from admc.istio.schemas.data import kinds
 from admc.istio.schemas.lists import repeated
@@ -39,6 +39,8 @@ class Source(NamedTuple):
     text: SourceText
     is_named: bool = True
     """False for a file that was found in a folder, which may be something else than manifests."""
+    chart: str | None = None
+    """The folder of the Helm chart that the file is in."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +88,13 @@ def diagnostic(
     """A finding about an object, with its line."""
     code, where, message, cause, hint = violation
     span = span_of(manifest.document, (*manifest.where, *where))
-    return Diagnostic(code, severity, f"{named(manifest)}: {message}", span, cause, hint, related)
+    subject = f"{named(manifest)}: " if manifest.kind else ""
+    return Diagnostic(code, severity, f"{subject}{message}", span, cause, hint, related)
 
 
 def named(manifest: Object) -> str:
     place = manifest.name if is_cluster_scoped(manifest.group, manifest.kind) else _in_namespace(manifest)
-    return f"{manifest.kind or 'document'} `{place[:300]}`" if manifest.name else manifest.kind or "a document"
+    return f"{manifest.kind} `{place[:300]}`" if manifest.name else manifest.kind or "a document"
 
 
 def _in_namespace(manifest: Object) -> str:
@@ -105,20 +108,20 @@ def _objects(
     source = given.text
     for document in documents_of(source, keep=kept):
         if isinstance(document, Diagnostic):
-            findings.add(_broken(document, source))
+            findings.add(_broken(document, given))
             yield None
             continue
         ytt = None if raw else place_of_ytt(source.text, document.start, document.end)
         if ytt is not None:
             span = Span(shown_source(source, Slice(document.start, document.end)), ytt, ytt + 2)
-            findings.add(_unrendered(f"`{source.path}` has {YTT.what}", span, YTT.hint))
+            findings.add(_unrendered(f"`{source.path}` has {YTT.what}", span, YTT, given))
             yield None
             continue
         for manifest in _of_document(document, namespace):
             if not given.is_named and is_no_object(manifest.data):
                 findings.add(diagnostic(manifest, NO_OBJECT, Severity.WARNING))
             else:
-                yield None if _is_refused(manifest, findings, effort, raw=raw) else manifest
+                yield None if _is_refused(manifest, given, findings, effort, raw=raw) else manifest
 
 
 def _of_document(document: Document, namespace: str) -> Iterator[Object]:
@@ -135,13 +138,13 @@ def _of_document(document: Document, namespace: str) -> Iterator[Object]:
             yield replace(manifest, document=bare, data=kept(manifest.data))
 
 
-def _is_refused(manifest: Object, findings: Diagnostics, effort: Effort, *, raw: bool) -> bool:
+def _is_refused(manifest: Object, given: Source, findings: Diagnostics, effort: Effort, *, raw: bool) -> bool:
     """Whether an object is refused. Why is among the findings."""
     template = None if raw else unrendered(manifest.data)
     if template is not None:
         where, what = template
         span = span_of(manifest.document, (*manifest.where, *where))
-        findings.add(_unrendered(f"{named(manifest)} has {what.what}", span, what.hint))
+        findings.add(_unrendered(f"{named(manifest)} has {what.what}", span, what, given))
         return True
     of_kind = finding_of_kind(manifest.data)
     if of_kind is not None:
@@ -188,20 +191,21 @@ def _twice(earlier: Object, later: Object) -> Diagnostic:
     return diagnostic(later, Violation("ADM974", where, message, cause, hint), related=related)
 
 
-def _broken(broken: Diagnostic, source: SourceText) -> Diagnostic:
+def _broken(broken: Diagnostic, given: Source) -> Diagnostic:
     """The finding about a document that cannot be read. It may be a template, which is another matter."""
     if broken.span is None:
         return broken
-    text = source.text
+    text = given.text.text
     begin = text.rfind("\n---", 0, broken.span.start) + 1
     end = text.find("\n---", broken.span.start)
     place = text.find(TEMPLATE, begin, end if end >= 0 else len(text))
     if place < 0:
         return broken
     span = Span(broken.span.source, place, place + 2)
-    return _unrendered(f"`{source.path}` has {HELM.what}", span, HELM.hint)
+    return _unrendered(f"`{given.text.path}` has {HELM.what}", span, HELM, given)
 
 
-def _unrendered(message: str, span: Span, hint: str) -> Diagnostic:
+def _unrendered(message: str, span: Span, what: Unrendered, given: Source) -> Diagnostic:
     cause = "its values, and so the names and the fields of the objects, are not known"
+    hint = what.hint if given.chart is None else what.hint.replace(CHART, given.chart)
     return Diagnostic("ADM970", Severity.ERROR, message, span, cause, hint)

@@ -18,17 +18,21 @@ if TYPE_CHECKING:
 TEMPLATE: Final = "{{"
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][^}]*\}|\$[A-Z][A-Z0-9_]+")
 _YTT: Final = re.compile(r"^(?:[^\n\"'|>]*[ \t])?#@[ \t/a-z]", re.MULTILINE)
-_FREE: Final = frozenset(("env", "args", "regex", "configPatches", "pluginConfig", "inlineCode", "data", "metrics"))
+_FREE: Final = frozenset(
+    ("env", "args", "regex", "configPatches", "pluginConfig", "inlineCode", "data", "metrics", "templates")
+)
 """Fields whose values are texts of other languages, or of the process itself."""
 
 
 class Unrendered(NamedTuple):
     what: str
     hint: str
+    """How to render it; `CHART` stands for the folder of a chart."""
 
 
+CHART: Final = "CHART"
 HELM: Final = Unrendered(
-    "a template of Helm, `{{`", "`helm template CHART | admc advise -` renders it; `--raw` reads it as it is"
+    "a template of Helm, `{{`", f"`helm template {CHART} | admc advise -` renders it; `--raw` reads it as it is"
 )
 VARIABLE: Final = Unrendered(
     "a variable, `$`", "`envsubst < FILE | admc advise -` fills it in; `--raw` reads it as it is"
