@@ -251,6 +251,8 @@ def test_a_template_of_a_chart_names_its_chart(admc: Admc, folder: Path) -> None
     run = admc("advise", "charts/shop/templates/a.yaml")
     assert run.code == 1
     assert "`helm template charts/shop | admc advise -` renders it" in run.err
+    (folder / "charts").rename(folder / "my charts")
+    assert "`helm template 'my charts/shop' | admc advise -`" in admc("advise", "my charts").err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.base.exits import wrong_usage
 from admc.base.files import is_folder, present, read_bounded
-from admc.base.terminal import visible
+from admc.base.terminal import quoted, visible
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 from dsl.text import SourceText, Span
 
@@ -115,7 +115,7 @@ def _source(folder: str, file: str, *, raw: bool) -> Diagnostic:
     """The finding about a folder whose manifests a tool makes of it."""
     is_chart = file == CHART
     what = "a Helm chart" if is_chart else "the source of a kustomization"
-    tool = f"helm template {folder}" if is_chart else f"kustomize build {folder}"
+    tool = f"{'helm template' if is_chart else 'kustomize build'} {quoted(folder)}"
     span = Span(SourceText(os.path.join(folder, file), ""), 0, 0)  # noqa: PTH118 - a path as the user typed it
     cause = "read as they are, the names, namespaces and fields of its manifests are others than in the cluster"
     hint = f"`{tool} | admc advise -`; `--raw` reads the folder as it is"

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from admc.base.terminal import quoted
 from admc.istio.inputs.known_kinds import NO_OBJECT, finding_of_kind, is_cluster_scoped, is_no_object
 from admc.istio.inputs.rendered import CHART, HELM, TEMPLATE, YTT, Unrendered, place_of_ytt, unrendered
 from admc.istio.schemas.checks import violations, without_nulls
@@ -46,7 +47,6 @@ class Source(NamedTuple):
 @dataclass(frozen=True)
 class Inputs:
     objects: tuple[Object, ...]
-    files: int
     skipped: int
     """Documents and objects that were refused."""
 
@@ -57,10 +57,9 @@ def read_objects(
     """Read the objects of all texts. What is wrong is among the findings."""
     made: dict[Name, Object] = {}
     unnamed: list[Object] = []
-    files = skipped = 0
+    skipped = 0
     effort = Effort()
     for source in sources:
-        files += 1
         for manifest in _objects(source, findings, namespace, effort, raw=raw):
             if manifest is None:
                 skipped += 1
@@ -71,7 +70,7 @@ def read_objects(
             ):
                 findings.add(_twice(earlier, manifest))
                 skipped += 1
-    return Inputs((*made.values(), *unnamed), files, skipped)
+    return Inputs((*made.values(), *unnamed), skipped)
 
 
 def name_of(manifest: Object) -> Name:
@@ -207,5 +206,5 @@ def _broken(broken: Diagnostic, given: Source) -> Diagnostic:
 
 def _unrendered(message: str, span: Span, what: Unrendered, given: Source) -> Diagnostic:
     cause = "its values, and so the names and the fields of the objects, are not known"
-    hint = what.hint if given.chart is None else what.hint.replace(CHART, given.chart)
+    hint = what.hint if given.chart is None else what.hint.replace(CHART, quoted(given.chart))
     return Diagnostic("ADM970", Severity.ERROR, message, span, cause, hint)
