@@ -9,6 +9,8 @@ MAX_VALUES = 2_000_000
 """The most keys and values that share a budget, where each use of an alias counts."""
 MAX_TEXT = 64_000_000
 """The most characters of all scalars that share a budget."""
+MAX_DOCUMENTS = 100_000
+"""The most documents of a file: each of YAML has a parser of its own."""
 
 
 class Budget:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from admc.base.exits import CommandError, Exit
+from admc.manifests import bounds
 from admc.manifests.bounds import Budget
 from admc.manifests.documents import Document, shown_source
 from admc.manifests.json_values import read_json
@@ -25,8 +26,8 @@ MAX_FILE: Final = 32_000_000
 """Bytes of a file that is read as a whole."""
 _SEPARATOR: Final = re.compile(r"^(?:(?=---(?:\s|\Z))|\.\.\.[ \t]*(?:\r?\n|\Z))", re.MULTILINE)
 _QUOTES: Final = "readers of YAML differ about a `:` at the end of a text in brackets, as in IPv6: write it in quotes"
-_DIRECTIVES: Final = re.compile(r"\s*(?:#[^\n]*\s*)*%(?:[^\n]*(?:\n|\Z)\s*(?:#[^\n]*\s*)*)+\Z")
-"""The text before a separator that belongs to the document after it."""
+_CONTENT: Final = re.compile(r"^[ \t]*+[^ \t\r\n#%]", re.MULTILINE)
+_DIRECTIVE: Final = re.compile(r"^%", re.MULTILINE)
 
 
 def source_of(path: str, content: bytes) -> SourceText:
@@ -65,6 +66,10 @@ def documents_of(
         return
     number = 1
     for part in _parts(source.text):
+        if number > bounds.MAX_DOCUMENTS:
+            message = f"`{source.path}` has more than {bounds.MAX_DOCUMENTS:,} documents"
+            yield _unreadable(message, _span(source, part, 0))
+            return
         for index, outcome in enumerate(_read(source, part, budget_of_object, keep)):
             if isinstance(outcome, Diagnostic):
                 yield outcome
@@ -83,11 +88,16 @@ def _parts(text: str) -> Iterator[Slice]:
     start = 0
     for separator in _SEPARATOR.finditer(text):
         end = separator.end()
-        if end > start and not _DIRECTIVES.fullmatch(text, start, end):
+        if end > start and not _has_directives_only(text, start, end):
             yield Slice(start, end)
             start = end
     if start < len(text):
         yield Slice(start, len(text))
+
+
+def _has_directives_only(text: str, start: int, end: int) -> bool:
+    """Whether the text before a separator belongs to the document after it."""
+    return _CONTENT.search(text, start, end) is None and _DIRECTIVE.search(text, start, end) is not None
 
 
 def _read(

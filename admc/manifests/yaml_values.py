@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     Keep = Callable[[Any], Any]
 
 LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_RESOLVER: Final = yaml.SafeLoader("")
+"""Knows the tags of scalars without one."""
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _REMEMBERED: Final = 20_000
 """The most texts whose values are kept: manifests repeat them."""
@@ -70,7 +72,6 @@ class Builder:
     def __init__(self, text: str, budget_of_object: Callable[[], Budget], keep: Keep) -> None:
         self._loader = LOADER(text)
         self._next = self._loader.get_event
-        self._plain = yaml.SafeLoader("")
         self._budget_of_object = budget_of_object
         self._budget = budget_of_object()
         self._keep = keep
@@ -212,7 +213,8 @@ class Builder:
             return str(event.value) if event.style else scalars.plain(event.value)
         node = yaml.ScalarNode(self._tag(event), event.value, event.start_mark, event.end_mark, event.style)
         try:
-            scalar = self._plain.construct_object(node)
+            # Each has a constructor of its own, since one keeps all nodes that it has seen.
+            scalar = yaml.SafeLoader("").construct_object(node)
         except (ValueError, yaml.YAMLError):
             scalar = None  # such as an impossible date
         if not isinstance(scalar, str | int | float):
@@ -229,7 +231,7 @@ class Builder:
         return self._resolved(event.value, event.implicit) if event.tag == "!" else str(event.tag)
 
     def _resolved(self, text: str, implicit: tuple[bool, bool]) -> str:
-        return str(self._plain.resolve(yaml.ScalarNode, text, implicit))  # type: ignore[no-untyped-call]
+        return str(_RESOLVER.resolve(yaml.ScalarNode, text, implicit))  # type: ignore[no-untyped-call]
 
     def _spend(self, event: Any, values: int, characters: int) -> None:
         budget = self._budget

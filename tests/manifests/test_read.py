@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -92,6 +93,33 @@ def test_aliases_do_not_lead_deeper_than_the_text_may() -> None:
     assert "nested deeper than 60" in error.message
     assert error.span is not None
     assert 57 < error.span.line < 62
+
+
+def test_a_long_comment_before_a_separator_takes_no_time() -> None:
+    began = time.process_time()
+    for line in ("# a comment\n", "#\n", "  # x\n", " \n", "%\n", "# %\n"):
+        outcomes(line * 20_000 + "---\na: 1\n")
+        assert data("# a\n" * 200 + "---\na: 1\n") == [{"a": 1}]
+    assert time.process_time() - began < 10
+
+
+def test_a_file_has_a_bound_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MAX_DOCUMENTS", 3)
+    assert len(data("---\na: 1\n" * 3)) == 3
+    made = outcomes("---\na: 1\n" * 4)
+    error = made[-1]
+    assert len(made) == 4
+    assert isinstance(error, Diagnostic)
+    assert error.span is not None
+    assert (error.message, error.span.line) == ("`a.yaml` has more than 3 documents", 7)
+    with pytest.raises(CommandError, match="more than 3 documents"):
+        read("a.yaml", b"---\na: 1\n" * 4)
+
+
+def test_many_small_documents_take_little_time() -> None:
+    began = time.process_time()
+    assert len(outcomes("---\n" * 20_000)) == 20_000
+    assert time.process_time() - began < 20
 
 
 def test_an_address_of_ipv6_in_brackets_needs_quotes() -> None:

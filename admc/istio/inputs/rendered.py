@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from admc.manifests.documents import Where
 
 TEMPLATE: Final = "{{"
-_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][^}]*\}|\$[A-Z][A-Z0-9_]+")
+_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][^}]{0,200}\}|\$[A-Z][A-Z0-9_]+")
 _YTT: Final = re.compile(r"^(?:[^\n\"'|>]*[ \t])?#@[ \t/a-z]", re.MULTILINE)
 _FREE: Final = frozenset(
     ("env", "args", "regex", "configPatches", "pluginConfig", "inlineCode", "data", "metrics", "templates")
