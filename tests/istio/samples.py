@@ -79,6 +79,7 @@ def right() -> list[Json]:
     plugin = {"url": "oci://a/b", "pluginConfig": {"a": 1}, "vmConfig": {"env": [{"name": "a", "value": "b"}]}}
     parent = [{"name": "g", "namespace": "infra", "sectionName": "http"}]
     listener = {"name": "http", "port": 80, "protocol": "HTTP", "allowedRoutes": {"namespaces": {"from": "All"}}}
+    addresses = [{"value": "10.0.0.1"}, {"type": "Hostname", "value": "a.example"}, {"value": "2001:db8::1"}]
     grant = {"from": [{"group": "a", "kind": "HTTPRoute", "namespace": "x"}], "to": [{"group": "", "kind": "Service"}]}
     patch = {"applyTo": "HTTP_FILTER", "match": {"context": "ANY"}, "patch": {"operation": "MERGE", "value": {"a": 1}}}
     return [
@@ -104,6 +105,7 @@ def right() -> list[Json]:
         thing(GATEWAY, "GRPCRoute", "g", spec={"parentRefs": parent, "rules": [{"backendRefs": [backend]}]}),
         thing(GATEWAY, "TLSRoute", "t", spec={"hostnames": ["a.example"], "rules": [{"backendRefs": [backend]}]}),
         thing(GATEWAY, "Gateway", "g", spec={"gatewayClassName": "istio", "listeners": [listener]}),
+        thing(GATEWAY, "Gateway", "a", spec={"gatewayClassName": "i", "listeners": [listener], "addresses": addresses}),
         thing("gateway.networking.k8s.io/v1beta1", "ReferenceGrant", "r", spec=grant),
     ]
 

@@ -250,6 +250,29 @@ def test_schemas_without_rules_are_passed_over() -> None:
     assert has_rules({"type": "object", "properties": {"a": {"items": {RULES: [{"rule": "true"}]}}}})
 
 
+@pytest.mark.parametrize(
+    ("address", "is_right"),
+    [
+        ({"value": "10.0.0.1"}, True),
+        ({"value": "2001:db8::1"}, True),
+        ({"value": "here"}, False),
+        ({"type": "Hostname", "value": "a.example"}, True),
+    ],
+)
+def test_alternatives_count_on_defaults(address: Json, is_right: bool) -> None:
+    listener = {"name": "a", "port": 80, "protocol": "HTTP"}
+    spec = {"gatewayClassName": "a", "listeners": [listener], "addresses": [address]}
+    assert (problems(thing(GATEWAY, "Gateway", "x", spec=spec)) == []) is is_right
+
+
+def test_a_body_of_bytes_is_base64() -> None:
+    def answer(text: str) -> Json:
+        return istio("VirtualService", http=[{"directResponse": {"status": 200, "body": {"bytes": text}}}])
+
+    assert problems(answer("aGVsbG8=")) == []
+    assert len(problems(answer("hello!"))) == 1
+
+
 def test_entries_of_a_list_differ_by_their_keys() -> None:
     def plugin(*names: str) -> Json:
         return istio("WasmPlugin", url="oci://a/b", vmConfig={"env": [{"name": name, "value": "x"} for name in names]})

@@ -164,10 +164,11 @@ def problems_of(data: dict[str, Any], effort: Effort) -> Iterator[Violation]:
         yield from violations(data, fields_of(group, str(data.get("kind", ""))), "ADM978")
         return
     schema = kind.schemas[version]
-    of_schema = violations(data, schema, "ADM972")
+    # Defaults come before the schema, as in an API server: alternatives count on them.
+    whole = with_defaults(without_nulls(data, schema), schema)
+    of_schema = violations(whole, schema, "ADM972")
     yield from of_schema
     if not of_schema:
-        whole = with_defaults(without_nulls(data, schema), schema)
         yield from repeated(whole, schema)
         yield from broken_rules(whole, schema, effort)
 

@@ -5,6 +5,7 @@ An object that does not fit its schema is not compared with the rules: an API se
 
 from __future__ import annotations
 
+import base64
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,8 +98,15 @@ def _may_be_null(schema: Schema) -> bool:
 
 @cache
 def validator(key: Identity) -> jsonschema_rs.Draft202012Validator:
-    # The formats are hints in these schemas: an API server checks a few of them only.
-    return jsonschema_rs.Draft202012Validator(key.schema, validate_formats=False)
+    return jsonschema_rs.Draft202012Validator(key.schema, formats={"byte": _is_base64}, validate_formats=True)
+
+
+def _is_base64(text: str) -> bool:
+    try:
+        base64.b64decode(text, validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 def _violations(error: jsonschema_rs.ValidationError, data: Any, schema: Schema, code: str) -> Iterator[Violation]:
