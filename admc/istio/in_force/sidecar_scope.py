@@ -1,0 +1,204 @@
+"""What a sidecar knows: the hosts and VirtualServices that its Sidecar resource imports, or all that it may see.
+
+The Sidecar with a selector goes before the one of the namespace, and that before the one of the root namespace; of two,
+the older one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.istio.in_force.hosts import is_within, overlaps, resolved
+from admc.istio.in_force.registry import Host, exported_to, is_exported
+from admc.istio.in_force.selection import WORKLOAD_LABELS, has_labels, items, selector
+from admc.istio.mesh.model import Workload, spec_of
+from admc.istio.mesh.references import NETWORKING, destinations
+from admc.manifests.documents import Object, at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from admc.istio.in_force.view import View
+
+MESH_GATEWAY: Final = "mesh"
+_SIDECAR: Final = "Sidecar"
+_ALL: Final = ("*/*",)
+_JUDGED: Final = frozenset(("workloadSelector", "egress"))
+_JUDGED_OF_EGRESS: Final = frozenset(("hosts",))
+
+
+class Listener(NamedTuple):
+    """What a sidecar knows at a port."""
+
+    port: int | None
+    """None: at all other ports."""
+    hosts: Mapping[str, Host]
+    virtual_services: tuple[Object, ...]
+    """Those that hold for sidecars, the one that goes first in front."""
+
+
+class Scope(NamedTuple):
+    namespace: str
+    sidecar: Object | None
+    listeners: tuple[Listener, ...]
+    hosts: Mapping[str, Host]
+    """Of all listeners, and those to which their routes lead."""
+
+    def listener(self, port: int) -> Listener | None:
+        """The listener for a port: the first that is for it, or for all ports."""
+        return next((it for it in self.listeners if it.port in (None, port)), None)
+
+
+class Scopes:
+    """The scopes of a view. Each is made once."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._made: dict[tuple[str, int], Scope] = {}
+        self._sidecars: dict[str, list[Object]] = defaultdict(list)
+        for manifest in view.of_kind(NETWORKING, _SIDECAR):
+            self._sidecars[manifest.namespace].append(manifest)
+
+    def of(self, workload: Workload) -> Scope:
+        sidecar = self.sidecar(workload)
+        key = workload.namespace, id(sidecar)
+        if key not in self._made:
+            self._made[key] = _scope(self._view, workload.namespace, sidecar)
+        return self._made[key]
+
+    def sidecar(self, workload: Workload) -> Object | None:
+        """The Sidecar resource that holds for a workload."""
+        own = self._sidecars.get(workload.namespace, [])
+        selecting = [it for it in own if _has_selector(it) and has_labels(workload, selector(it, WORKLOAD_LABELS))]
+        for_all = [it for it in own if not _has_selector(it)]
+        if workload.namespace != self._view.configuration.root:
+            for_all += [it for it in self._sidecars.get(self._view.configuration.root, []) if not _has_selector(it)]
+        return next(iter((*selecting, *for_all)), None)
+
+
+def is_judged(sidecar: Object) -> bool:
+    """Whether a Sidecar does nothing but narrow what a sidecar knows."""
+    spec = spec_of(sidecar)
+    parts = items(spec.get("egress"))
+    return spec.keys() <= _JUDGED and all(part.keys() <= _JUDGED_OF_EGRESS for part in parts)
+
+
+def _has_selector(sidecar: Object) -> bool:
+    return bool(spec_of(sidecar).get("workloadSelector"))
+
+
+class _Imports(NamedTuple):
+    """The hosts that a listener imports, by namespace; `*` stands for all namespaces."""
+
+    wanted: Mapping[str, tuple[str, ...]]
+    excluded: Mapping[str, tuple[str, ...]]
+
+    def has(self, host: str, namespace: str, *, both_ways: bool = False) -> bool:
+        if any(is_within(host, other) for other in self._of(self.excluded, namespace)):
+            return False
+        match = overlaps if both_ways else is_within
+        return any(match(host, other) for other in self._of(self.wanted, namespace))
+
+    @staticmethod
+    def _of(named: Mapping[str, tuple[str, ...]], namespace: str) -> tuple[str, ...]:
+        return (*named.get(namespace, ()), *named.get("*", ()))
+
+
+def _imports(names: tuple[Any, ...], namespace: str) -> _Imports:
+    wanted: dict[str, list[str]] = defaultdict(list)
+    excluded: dict[str, list[str]] = defaultdict(list)
+    for text in names:
+        of, _, name = str(text).partition("/")
+        made = excluded if of.startswith("~") else wanted
+        of = of.removeprefix("~") or "*"
+        made[namespace if of == "." else of].append(name.lower())
+    return _Imports(
+        {key: tuple(value) for key, value in wanted.items()}, {key: tuple(value) for key, value in excluded.items()}
+    )
+
+
+def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
+    egress = items(spec_of(sidecar).get("egress")) if sidecar is not None else []
+    visible = [host for host in view.hosts if host.is_seen(namespace)]
+    ordered = _virtual_services(view, namespace)
+    listeners = tuple(_listener(part, namespace, visible, ordered) for part in egress or [{"hosts": _ALL}])
+    known: dict[str, Host] = {}
+    for listener in listeners:
+        for name, host in listener.hosts.items():
+            known.setdefault(name, host)
+    for listener in listeners:
+        for virtual_service in listener.virtual_services:
+            for destination in destinations(virtual_service):
+                name = destination.host.lower()
+                chosen = _preferred([it for it in view.by_name.get(name, ()) if it.is_seen(namespace)], namespace)
+                if chosen is not None:
+                    known.setdefault(name, chosen)
+    return Scope(namespace, sidecar, listeners, known)
+
+
+def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Object, ...]) -> Listener:
+    imports = _imports(tuple(items(at(part, ("hosts",))) or _ALL), namespace)
+    number = at(part, ("port", "number"))
+    by_name: dict[str, list[Host]] = defaultdict(list)
+    for host in visible:
+        if imports.has(host.name, host.namespace):
+            by_name[host.name].append(host)
+    hosts = {}
+    for name, listed in by_name.items():
+        preferred = _preferred(listed, namespace)
+        if preferred is not None:
+            hosts[name] = _at_port(preferred, number)
+    chosen = tuple(it for it in ordered if _imports_route(it, imports))
+    return Listener(number or None, hosts, chosen)
+
+
+def _at_port(host: Host, number: int | None) -> Host:
+    return host if not number else host._replace(ports=tuple(it for it in host.ports if it.number == number))
+
+
+def _imports_route(virtual_service: Object, imports: _Imports) -> bool:
+    return any(imports.has(host, virtual_service.namespace, both_ways=True) for host in hosts_of_route(virtual_service))
+
+
+def hosts_of_route(virtual_service: Object) -> list[str]:
+    return [resolved(str(name), virtual_service.namespace) for name in items(spec_of(virtual_service).get("hosts"))]
+
+
+def _preferred(hosts: list[Host], namespace: str) -> Host | None:
+    """The host of several namespaces that a sidecar takes: of its own, then a Service, then the oldest."""
+    if len(hosts) < 2:
+        return next(iter(hosts), None)
+    return min(hosts, key=lambda it: (it.namespace != namespace, not it.is_service, it.object.created or ""))
+
+
+def _virtual_services(view: View, namespace: str) -> tuple[Object, ...]:
+    """Those for sidecars that a namespace sees: private ones, those for it by name, public ones; each by age."""
+    private: list[Object] = []
+    named: list[Object] = []
+    public: list[Object] = []
+    for manifest in view.of_kind(NETWORKING, "VirtualService"):
+        if not is_for_sidecars(manifest):
+            continue
+        exported = exports_of_route(view, manifest)
+        if exported == frozenset("*"):
+            public.append(manifest)
+        elif namespace in exported:
+            (private if manifest.namespace == namespace else named).append(manifest)
+    return (*private, *named, *public)
+
+
+def exports_of_route(view: View, virtual_service: Object) -> frozenset[str]:
+    otherwise = view.configuration.exports.virtual_services
+    return exported_to(items(spec_of(virtual_service).get("exportTo")), virtual_service.namespace, otherwise)
+
+
+def is_for_sidecars(virtual_service: Object) -> bool:
+    """Whether a VirtualService names sidecars, and is none that others delegate to."""
+    spec = spec_of(virtual_service)
+    gateways = items(spec.get("gateways"))
+    return bool(spec.get("hosts")) and (not gateways or MESH_GATEWAY in gateways)
+
+
+def is_seen(view: View, virtual_service: Object, namespace: str) -> bool:
+    return is_exported(exports_of_route(view, virtual_service), namespace)

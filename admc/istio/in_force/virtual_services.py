@@ -1,0 +1,315 @@
+"""VirtualServices: which of their routes a sidecar has, for which host and port.
+
+Of several for one host the first alone counts for HTTP, and routes after one that takes all requests count for nothing.
+A route that leads all requests to its own host, and does nothing else with them, does what Istio does without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from admc.istio.in_force.delegates import Route, http_routes
+from admc.istio.in_force.effects import Direction, Effect, Layer, What, key_of_place
+from admc.istio.in_force.hosts import is_wild, most_specific, overlaps, resolved
+from admc.istio.in_force.protocols import Protocol
+from admc.istio.in_force.selection import has_labels, items, mapping
+from admc.istio.in_force.sidecar_scope import MESH_GATEWAY, Listener, Scope, hosts_of_route
+from admc.istio.mesh.model import Place, Workload, spec_of
+from admc.manifests.documents import at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from admc.istio.in_force.registry import Host, Port
+    from admc.istio.in_force.view import View
+    from admc.manifests.documents import Object
+
+_UNKNOWN_HOSTS_PORT: Final = 80
+"""The port at which sidecars have routes for hosts that are none of the mesh."""
+_PLAIN: Final = frozenset(("name", "match", "route"))
+_PLAIN_DESTINATION: Final = frozenset(("host", "port"))
+_STATIC: Final = frozenset(("name", "port", "gateways", "sourceLabels", "sourceNamespace", "statPrefix"))
+"""What of a match is decided at a sidecar, and not at a request."""
+
+
+class Target(NamedTuple):
+    """A cluster to which a sidecar sends."""
+
+    host: str
+    subset: str | None
+    port: int
+
+
+class Taken(NamedTuple):
+    """The routes of one resource that hold for a host at a port of a sidecar."""
+
+    host: str
+    port: int
+    resource: Object
+    places: tuple[Place, ...]
+    is_plain: bool
+    """Whether Istio does the same without them."""
+    targets: tuple[Target, ...]
+
+
+class Behind(NamedTuple):
+    """A resource, or a route of it, that does not count because of another one."""
+
+    place: Place
+    by: Place
+
+
+class Routing(NamedTuple):
+    """What VirtualServices do at one sidecar."""
+
+    taken: tuple[Taken, ...]
+    behind: tuple[Behind, ...]
+
+    def targets(self, scope: Scope) -> frozenset[Target]:
+        """All clusters to which the sidecar may send: those of routes, and those of the hosts without one."""
+        routed = {(it.host, it.port) for it in self.taken}
+        made = {target for it in self.taken for target in it.targets}
+        for host in scope.hosts.values():
+            made |= {
+                Target(host.name, None, port.number)
+                for port in host.ports
+                if (host.name, port.number) not in routed or port.protocol is Protocol.DETECTED
+            }
+        return frozenset(made)
+
+
+def routing(view: View, scope: Scope, workload: Workload) -> Routing:
+    taken: dict[tuple[str, int], Taken] = {}
+    connections: list[Taken] = []
+    behind: list[Behind] = []
+    for listener in scope.listeners:
+        for one in _http(view, scope, listener, workload, behind):
+            earlier = taken.setdefault((one.host, one.port), one)
+            if earlier is not one:
+                behind.append(Behind(Place(one.resource, ()), Place(earlier.resource, ())))
+        connections += _connections(scope, listener, workload, behind)
+    return Routing((*taken.values(), *connections), tuple(behind))
+
+
+def effects(workload: Workload, routes: Routing) -> Iterator[Effect]:
+    for one in routes.taken:
+        if not one.is_plain:
+            for place in one.places:
+                yield Effect(workload, Direction.OUTBOUND, one.port, one.host, place, Layer.REQUEST, What.ROUTE)
+
+
+# ---- HTTP ----
+
+
+def _http(view: View, scope: Scope, listener: Listener, workload: Workload, behind: list[Behind]) -> Iterator[Taken]:
+    best = _most_specific(listener)
+    ports = {port.number for host in listener.hosts.values() for port in host.ports if port.protocol.may_be_http}
+    for resource in listener.virtual_services:
+        routes = http_routes(view, resource)
+        if not routes:
+            continue
+        known, unknown = _matched(resource, listener, best)
+        for host in known:
+            for port in host.ports:
+                if port.protocol.may_be_http and scope.listener(port.number) is listener:
+                    yield from _at(resource, routes, host.name, port.number, listener, workload, behind)
+        numbers = {port.number for host in known for port in host.ports if port.protocol.may_be_http}
+        numbers = (numbers or {_UNKNOWN_HOSTS_PORT}) & ports
+        for name in unknown:
+            for number in sorted(numbers):
+                if scope.listener(number) is listener:
+                    yield from _at(resource, routes, name, number, listener, workload, behind)
+
+
+def _at(
+    resource: Object,
+    routes: tuple[Route, ...],
+    host: str,
+    port: int,
+    listener: Listener,
+    workload: Workload,
+    behind: list[Behind],
+) -> Iterator[Taken]:
+    held: list[Route] = []
+    takes_all: Route | None = None
+    for route in routes:
+        if takes_all is not None:
+            behind.append(Behind(route.place, takes_all.place))
+            continue
+        matches = items(route.data.get("match"))
+        own = [it for it in matches if _fits(it, workload, port)]
+        if matches and not own:
+            continue
+        held.append(route)
+        if not matches or any(_takes_all(it) for it in own):
+            takes_all = route
+    if not held:
+        return
+    plain = takes_all is not None and all(_is_plain(route, host, port, listener) for route in held)
+    targets = tuple(target for route in held for target in _targets(route, listener, port))
+    places = {key_of_place(place): place for route in held for place in (route.parent, route.place)}
+    yield Taken(host, port, resource, tuple(places.values()), plain, targets)
+
+
+def _fits(match: Any, workload: Workload, port: int) -> bool:
+    """Whether a match is one for a sidecar, by what is known of it without a request."""
+    number = at(match, ("port",))
+    if number and number != port:
+        return False
+    gateways = items(at(match, ("gateways",)))
+    if gateways:
+        return MESH_GATEWAY in gateways
+    namespace = at(match, ("sourceNamespace",))
+    return has_labels(workload, mapping(at(match, ("sourceLabels",)))) and namespace in (None, "", workload.namespace)
+
+
+def _takes_all(match: dict[str, Any]) -> bool:
+    """Whether all requests have a match."""
+    uri = mapping(match.get("uri"))
+    if uri and not (uri.get("prefix") == "/" or uri.get("regex") == ".*"):
+        return False
+    return all(name in _STATIC or name in ("uri", "ignoreUriCase") or not value for name, value in match.items())
+
+
+def _is_plain(route: Route, host: str, port: int, listener: Listener) -> bool:
+    data = route.data
+    destinations = items(data.get("route"))
+    if data.keys() - _PLAIN or len(destinations) != 1 or destinations[0].keys() - {"destination", "weight"}:
+        return False
+    destination = mapping(destinations[0].get("destination"))
+    if {name for name, value in destination.items() if value} - _PLAIN_DESTINATION:
+        return False
+    name = resolved(str(destination.get("host", "")), route.place.object.namespace)
+    return name == host and _port_of(destination, listener.hosts.get(name), port) == port
+
+
+def _port_of(destination: Mapping[str, Any], host: Host | None, port: int) -> int:
+    number = at(destination, ("port", "number"))
+    if isinstance(number, int) and number:
+        return number
+    return host.ports[0].number if host is not None and len(host.ports) == 1 else port
+
+
+def _targets(route: Route, listener: Listener, port: int) -> Iterator[Target]:
+    data = route.data
+    destinations = [at(it, ("destination",)) for it in items(data.get("route")) if _has_share(it, data)]
+    destinations += [data.get("mirror"), *(at(it, ("destination",)) for it in items(data.get("mirrors")))]
+    for destination in destinations:
+        if isinstance(destination, dict) and destination.get("host"):
+            yield _target(destination, route.place.object.namespace, listener, port)
+
+
+def _has_share(part: Any, route: Mapping[str, Any]) -> bool:
+    return len(items(route.get("route"))) == 1 or bool(at(part, ("weight",)))
+
+
+def _target(destination: Mapping[str, Any], namespace: str, listener: Listener, port: int) -> Target:
+    name = resolved(str(destination["host"]), namespace)
+    number = _port_of(destination, listener.hosts.get(name), port)
+    return Target(name, destination.get("subset") or None, number)
+
+
+def _most_specific(listener: Listener) -> Mapping[str, Object]:
+    """For each host the VirtualService whose name of it is the most specific one; of two, the first."""
+    named: dict[str, Object] = {}
+    for resource in listener.virtual_services:
+        for name in hosts_of_route(resource):
+            named.setdefault(name, resource)
+    made = {}
+    for host in listener.hosts:
+        best = most_specific(host, named)
+        if best is not None:
+            made[host] = best[1]
+    return made
+
+
+def _matched(resource: Object, listener: Listener, best: Mapping[str, Object]) -> tuple[list[Host], list[str]]:
+    """The hosts of the mesh that a VirtualService names, and the names that are none of it."""
+    known: dict[str, Host] = {}
+    unknown = []
+    for name in hosts_of_route(resource):
+        if not is_wild(name):
+            if name in listener.hosts:
+                known[name] = listener.hosts[name]
+            else:
+                unknown.append(name)
+            continue
+        matching = [host for host in listener.hosts.values() if overlaps(host.name, name)]
+        known.update({host.name: host for host in matching if best.get(host.name) is resource})
+        if not matching:
+            unknown.append(name)
+    return list(known.values()), unknown
+
+
+# ---- connections: TCP and TLS ----
+
+
+def _connections(scope: Scope, listener: Listener, workload: Workload, behind: list[Behind]) -> Iterator[Taken]:
+    naming = [it for it in listener.virtual_services if spec_of(it).get("tcp") or spec_of(it).get("tls")]
+    if not naming:
+        return
+    for host in listener.hosts.values():
+        resources = [it for it in naming if any(overlaps(name, host.name) for name in hosts_of_route(it))]
+        for port in host.ports:
+            if scope.listener(port.number) is not listener:
+                continue
+            if port.protocol is Protocol.TLS:
+                yield from _of_connections("tls", resources, host, port, listener, workload, behind)
+            elif port.protocol.may_be_tcp:
+                yield from _of_connections("tcp", resources, host, port, listener, workload, behind)
+
+
+def _of_connections(
+    kind: str,
+    resources: list[Object],
+    host: Host,
+    port: Port,
+    listener: Listener,
+    workload: Workload,
+    behind: list[Behind],
+) -> Iterator[Taken]:
+    handled: dict[tuple[str, ...], Place] = {}
+    takes_all: Place | None = None
+    for resource in resources:
+        places, targets, plain = [], [], True
+        for index, rule in enumerate(items(spec_of(resource).get(kind))):
+            place = Place(resource, ("spec", kind, index))
+            routes = items(at(rule, ("route",)))
+            if not routes:
+                continue
+            if takes_all is not None:
+                behind.append(Behind(place, takes_all))
+                continue
+            matches = items(at(rule, ("match",)))
+            own = [it for it in matches if _fits_connection(it, workload, port.number)]
+            keys = [_key(it) for it in own] if matches else [()]
+            new = [key for key in keys if key not in handled]
+            if keys and not new:
+                behind.append(Behind(place, handled[keys[0]]))
+            if not new or (kind == "tls" and not matches):
+                continue
+            handled.update(dict.fromkeys(new, place))
+            if kind == "tcp" and (() in new):
+                takes_all = place
+            places.append(place)
+            clusters = [_target(it["destination"], resource.namespace, listener, port.number) for it in routes]
+            targets += clusters
+            plain = plain and clusters == [Target(host.name, None, port.number)] and kind == "tcp" and () in keys
+        if places:
+            yield Taken(host.name, port.number, resource, tuple(places), plain, tuple(targets))
+
+
+def _fits_connection(match: Any, workload: Workload, port: int) -> bool:
+    gateways = items(at(match, ("gateways",)))
+    number, namespace = at(match, ("port",)), at(match, ("sourceNamespace",))
+    return (
+        (not gateways or MESH_GATEWAY in gateways)
+        and number in (None, 0, port)
+        and namespace in (None, "", workload.namespace)
+        and has_labels(workload, mapping(at(match, ("sourceLabels",))))
+    )
+
+
+def _key(match: Any) -> tuple[str, ...]:
+    """What of a match the proxy compares with a connection; nothing if all connections have it."""
+    return tuple(str(it) for name in ("sniHosts", "destinationSubnets") for it in items(at(match, (name,))))
