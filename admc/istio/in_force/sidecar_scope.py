@@ -126,7 +126,7 @@ def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
     known: dict[str, Host] = {}
     for listener in listeners:
         for name, host in listener.hosts.items():
-            known.setdefault(name, host)
+            known[name] = _with_ports(known[name], host) if name in known else host
     for listener in listeners:
         for virtual_service in listener.virtual_services:
             for destination in destinations(virtual_service):
@@ -147,7 +147,7 @@ def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Obj
     hosts = {}
     for name, listed in by_name.items():
         preferred = _preferred(listed, namespace)
-        if preferred is not None:
+        if preferred is not None and (not number or any(port.number == number for port in preferred.ports)):
             hosts[name] = _at_port(preferred, number)
     chosen = tuple(it for it in ordered if _imports_route(it, imports))
     return Listener(number or None, hosts, chosen)
@@ -155,6 +155,13 @@ def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Obj
 
 def _at_port(host: Host, number: int | None) -> Host:
     return host if not number else host._replace(ports=tuple(it for it in host.ports if it.number == number))
+
+
+def _with_ports(host: Host, other: Host) -> Host:
+    """A host as two listeners have it, each with some of its ports."""
+    if other.namespace != host.namespace:
+        return host
+    return host._replace(ports=tuple({port.number: port for port in (*other.ports, *host.ports)}.values()))
 
 
 def _imports_route(virtual_service: Object, imports: _Imports) -> bool:
