@@ -132,8 +132,8 @@ def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
             for destination in destinations(virtual_service):
                 name = destination.host.lower()
                 chosen = _preferred([it for it in view.by_name.get(name, ()) if it.is_seen(namespace)], namespace)
-                if chosen is not None:
-                    known.setdefault(name, chosen)
+                if chosen is not None and _has_port(chosen, listener.port):
+                    known.setdefault(name, _at_port(chosen, listener.port))
     return Scope(namespace, sidecar, listeners, known)
 
 
@@ -147,10 +147,14 @@ def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Obj
     hosts = {}
     for name, listed in by_name.items():
         preferred = _preferred(listed, namespace)
-        if preferred is not None and (not number or any(port.number == number for port in preferred.ports)):
+        if preferred is not None and _has_port(preferred, number):
             hosts[name] = _at_port(preferred, number)
     chosen = tuple(it for it in ordered if _imports_route(it, imports))
     return Listener(number or None, hosts, chosen)
+
+
+def _has_port(host: Host, number: int | None) -> bool:
+    return not number or any(port.number == number for port in host.ports)
 
 
 def _at_port(host: Host, number: int | None) -> Host:
