@@ -17,8 +17,10 @@ from admc.cli.plan import KubeconfigOption
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.istio.implicit import Feature
     from admc.istio.inputs.reading import Source
     from dsl.diagnostics.diagnostic import Diagnostics
+    from dsl.text import SourceText
 
 ALL: Final = "all"
 PACKAGES: Final = {"celpy": "cel-python", "jsonschema_rs": "jsonschema-rs"}
@@ -29,6 +31,9 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 class AdviseFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
+    MARKDOWN = "markdown"
+    SARIF = "sarif"
+    GITHUB = "github"
 
 
 def advise(
@@ -57,9 +62,29 @@ def advise(
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Leave out what cannot be read, and say how much is missing.")
     ] = False,
+    calls: Annotated[
+        Path | None,
+        typer.Option(
+            "--calls",
+            metavar="FILE",
+            help="The calls between workloads: what Prometheus answers about `istio_requests_total`, or a topology.",
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep",
+            metavar="FEATURE,...",
+            help="What Istio does unasked and is to stay: `mtls`, `retries`, `balancing` and others of the answer.",
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option("--fail-on", metavar="CODE", help="End with exit code 4 if a finding has this code; repeatable."),
+    ] = None,
     format_: Annotated[AdviseFormat, typer.Option("--format", help="The format of the advice.")] = AdviseFormat.TEXT,
 ) -> int:
-    """Say which sidecars a mesh with Istio has, and what is known of the resources that they enforce.
+    """Say which sidecars a mesh with Istio has, which of them do what a resource asks for, and why.
 
     kubectl get namespaces,services,pods,deployments -A -o yaml | admc advise - mesh/
     """
@@ -67,20 +92,32 @@ def advise(
     from admc.base.terminal import width
     from admc.cli.output import show_report, write_out
     from admc.istio.run import Options, run
-    from dsl.diagnostics.diagnostic import Diagnostics
+    from dsl.diagnostics.diagnostic import Diagnostics, Severity
 
     _check_installed()
     _check_usage(paths, kubeconfig, cluster=cluster)
     findings = Diagnostics()
     sources = _from_cluster(kubeconfig, findings) if cluster else _from_files(paths or [], findings, raw=raw)
-    options = Options(_checked(namespace), _namespaces(injected), keep_going, raw)
+    options = Options(
+        _checked(namespace),
+        _namespaces(injected),
+        keep_going,
+        raw,
+        _features(keep),
+        None if calls is None else _calls(calls),
+        _codes(fail_on or []),
+    )
     outcome = run(sources, options, findings)
+    shown = outcome.findings
+    if format_ is AdviseFormat.TEXT and outcome.advice is not None:
+        # The text has its own list of what is in force nowhere.
+        shown = tuple(item for item in shown if item.severity is not Severity.NOTE)
     facts: dict[str, object] = {}
     if outcome.advice is not None and format_ is AdviseFormat.JSON:
         from admc.istio.facts import facts as facts_of
 
         facts = facts_of(outcome.advice)
-    report = Report(outcome.findings, outcome.exit_code, "", facts)
+    report = Report(shown, outcome.exit_code, "", facts)
     show_report(report, Format(format_.value))
     if outcome.advice is not None and format_ is AdviseFormat.TEXT:
         from admc.istio.text import render
@@ -116,6 +153,39 @@ def _namespaces(injected: str | None) -> frozenset[str] | None:
     if injected is None:
         return frozenset()
     return None if injected == ALL else frozenset(_checked(name) for name in injected.split(","))
+
+
+def _features(keep: str | None) -> tuple[Feature, ...]:
+    from admc.istio.implicit import Feature
+    from dsl.diagnostics.diagnostic import did_you_mean
+
+    known = [str(feature) for feature in Feature]
+    names = keep.split(",") if keep is not None else []
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"known are {', '.join(f'`{other}`' for other in known)}"
+            raise wrong_usage("ADM801", f"`--keep` names no feature `{visible(name[:100])}`", hint=hint)
+    return tuple(Feature(name) for name in dict.fromkeys(names))
+
+
+def _codes(codes: list[str]) -> frozenset[str]:
+    from admc.istio.codes import CODES
+
+    for code in codes:
+        if code not in CODES:
+            hint = "`admc advise` has the codes ADM970 to ADM993, and `admc explain CODE` says what each means"
+            raise wrong_usage(
+                "ADM801", f"`--fail-on` names no code of this command: `{visible(code[:100])}`", hint=hint
+            )
+    return frozenset(codes)
+
+
+def _calls(path: Path) -> SourceText:
+    from admc.base.files import read_bounded
+    from admc.istio.calls import MAX_BYTES
+    from admc.manifests.read import source_of
+
+    return source_of(str(path), read_bounded(path, MAX_BYTES, "the calls"))
 
 
 def _checked(name: str) -> str:

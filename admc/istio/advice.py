@@ -1,6 +1,6 @@
-"""The advice about a mesh: its sidecars by what declares them, and what is known of its resources.
+"""The advice about a mesh: its sidecars by what declares them, and why they are there.
 
-What is not judged keeps its sidecar: no number here says that a sidecar could go.
+What is not judged keeps its sidecar.
 """
 
 from __future__ import annotations
@@ -9,14 +9,21 @@ from collections import Counter, defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from admc.istio.implicit import Feature, Implicit, implicit
+from admc.istio.in_force.effects import Unused, What
+from admc.istio.in_force.judge import InForce
+from admc.istio.in_force.not_judged import is_for_gateways
+from admc.istio.in_force.view import key_of
 from admc.istio.mesh.model import Counting, Declaration, Mesh, Proxy, Revision, Workload, spec_of
 from admc.istio.mesh.references import NETWORKING
-from admc.manifests.documents import Object, at
+from admc.istio.reasons import Answer, answer
+from admc.manifests.documents import Object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_GATEWAY_API: Final = "gateway.networking.k8s.io"
+    from admc.istio.calls import Measured
+
 _MESH: Final = "mesh"
 """The name by which a VirtualService names all sidecars; it is meant where none is given."""
 
@@ -26,8 +33,13 @@ class Concerns(StrEnum):
 
     GATEWAYS = "gateways"
     """No sidecar enforces it."""
+    SIDECARS = "sidecars"
+    """It is in force at some."""
     NOT_JUDGED = "not judged"
     """A sidecar may enforce it, so its sidecars are kept."""
+    NOWHERE = "nowhere"
+    NOTHING = "nothing to enforce"
+    """It describes hosts, machines or proxies."""
 
 
 class Share(NamedTuple):
@@ -45,6 +57,18 @@ class Judged(NamedTuple):
     resources: tuple[Object, ...]
 
 
+class Cost(NamedTuple):
+    """What keeping a feature costs."""
+
+    feature: Feature
+    sidecars: int
+    """Those that have it."""
+    added: int
+    """Those of them that no written reason keeps."""
+    total: int
+    """All that are kept with this feature, those before it, and what is written."""
+
+
 class Advice(NamedTuple):
     sidecars: int
     gateways: int
@@ -60,14 +84,31 @@ class Advice(NamedTuple):
     resources: tuple[Judged, ...]
     workloads: tuple[Workload, ...]
     revisions: tuple[Revision, ...]
+    answer: Answer
+    features: tuple[Cost, ...]
+    kept_features: tuple[Feature, ...]
+    nowhere: tuple[Unused, ...]
+    measured: Measured | None
+    """None without `--calls`: each workload may call all that it sees."""
     skipped: int
     """Documents and objects that were refused, and are missing in all numbers."""
 
 
-def advise(mesh: Mesh, skipped: int = 0) -> Advice:
+class Judgement(NamedTuple):
+    """What is in force, and what is in force nowhere."""
+
+    force: InForce
+    nowhere: tuple[Unused, ...]
+    measured: Measured | None = None
+
+
+def advise(mesh: Mesh, judgement: Judgement, keep: Iterable[Feature] = (), skipped: int = 0) -> Advice:
     counts: Counter[Proxy] = Counter()
     for workload in mesh.workloads:
         counts.update({proxy: workload.number(proxy) for proxy in Proxy})
+    wanted = frozenset(keep)
+    features = implicit(mesh, judgement.force)
+    written = answer(judgement.force)
     return Advice(
         counts[Proxy.SIDECAR],
         counts[Proxy.GATEWAY],
@@ -76,11 +117,30 @@ def advise(mesh: Mesh, skipped: int = 0) -> Advice:
         any(workload.counting is Counting.MINIMUM for workload in mesh.workloads),
         _shares(mesh.workloads, Proxy.SIDECAR),
         _shares(mesh.workloads, Proxy.NONE),
-        _judged(mesh),
+        _judged(mesh, judgement),
         mesh.workloads,
         tuple(mesh.revisions[name] for name in sorted(mesh.revisions)),
+        answer(judgement.force, [it for it in features if it.feature in wanted]) if wanted else written,
+        _costs(features, written),
+        tuple(feature for feature in Feature if feature in wanted),
+        judgement.nowhere,
+        judgement.measured,
         skipped,
     )
+
+
+def _costs(features: tuple[Implicit, ...], written: Answer) -> tuple[Cost, ...]:
+    kept = {key_of(it.workload) for it in written.workloads if it.reasons}
+    together = set(kept)
+    total = written.kept
+    made = []
+    for feature, workloads in features:
+        number = sum(it.number(Proxy.SIDECAR) for it in workloads)
+        added = sum(it.number(Proxy.SIDECAR) for it in workloads if key_of(it) not in kept)
+        total += sum(it.number(Proxy.SIDECAR) for it in workloads if key_of(it) not in together)
+        together |= {key_of(it) for it in workloads}
+        made.append(Cost(feature, number, added, total))
+    return tuple(made)
 
 
 def _shares(workloads: Iterable[Workload], proxy: Proxy) -> tuple[Share, ...]:
@@ -94,36 +154,35 @@ def _shares(workloads: Iterable[Workload], proxy: Proxy) -> tuple[Share, ...]:
     return tuple(sorted(listed, key=lambda share: (-share.sidecars, share.declaration)))
 
 
-def _judged(mesh: Mesh) -> tuple[Judged, ...]:
+def _judged(mesh: Mesh, judgement: Judgement) -> tuple[Judged, ...]:
+    whats: dict[int, set[What]] = defaultdict(set)
+    for effect in judgement.force.effects:
+        whats[id(effect.resource.object)].add(effect.what)
+    nowhere = {id(it.resource.object) for it in judgement.nowhere if not it.resource.where}
     made: dict[tuple[str, Concerns], list[Object]] = defaultdict(list)
     for (_, kind), resources in mesh.resources.items():
         for manifest in resources:
-            made[kind, concerns(manifest)].append(manifest)
+            what = _concerns(manifest, whats[id(manifest)], is_nowhere=id(manifest) in nowhere)
+            made[kind, what].append(manifest)
     return tuple(Judged(kind, what, tuple(listed)) for (kind, what), listed in sorted(made.items()))
 
 
-def concerns(manifest: Object) -> Concerns:
+def _concerns(manifest: Object, whats: set[What], *, is_nowhere: bool) -> Concerns:
+    if concerns_gateways(manifest):
+        return Concerns.GATEWAYS
+    if What.NOT_JUDGED in whats:
+        return Concerns.NOT_JUDGED
+    if whats:
+        return Concerns.SIDECARS
+    return Concerns.NOWHERE if is_nowhere else Concerns.NOTHING
+
+
+def concerns_gateways(manifest: Object) -> bool:
     """Whether a resource concerns gateways alone."""
     of = manifest.group, manifest.kind
     if of == (NETWORKING, "VirtualService"):
-        gateways = spec_of(manifest).get("gateways")
+        gateways: Any = spec_of(manifest).get("gateways")
         # One without hosts is a part of others, which name the gateways.
-        only = (
-            bool(gateways) and isinstance(gateways, list) and _MESH not in gateways and spec_of(manifest).get("hosts")
-        )
-    elif of == (NETWORKING, "Gateway"):
-        only = True
-    elif manifest.group == _GATEWAY_API:
-        only = _is_of_gateways(spec_of(manifest), manifest.kind)
-    else:
-        only = False
-    return Concerns.GATEWAYS if only else Concerns.NOT_JUDGED
-
-
-def _is_of_gateways(spec: dict[str, Any], kind: str) -> bool:
-    """A route for a Service is one of the mesh; Gateways and what belongs to them concern no sidecar."""
-    if not kind.endswith("Route"):
-        return kind in ("Gateway", "GatewayClass", "ListenerSet", "ReferenceGrant")
-    parents = spec.get("parentRefs")
-    kinds = [at(parent, ("kind",)) or "Gateway" for parent in parents] if isinstance(parents, list) else []
-    return bool(kinds) and all(parent in ("Gateway", "ListenerSet") for parent in kinds)
+        only = isinstance(gateways, list) and bool(gateways) and _MESH not in gateways
+        return only and bool(spec_of(manifest).get("hosts"))
+    return of == (NETWORKING, "Gateway") or is_for_gateways(manifest)

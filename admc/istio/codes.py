@@ -117,6 +117,41 @@ MESH: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+FORCE: Mapping[str, tuple[str, ...]] = {
+    "ADM989": (
+        "fields of HTTP at a port without HTTP",
+        "A rule of an AuthorizationPolicy has fields that only HTTP has (paths, methods, hosts, tokens, headers), and "
+        "holds at a port whose protocol is TCP or TLS. There Istio leaves out such a rule of an ALLOW, which then "
+        "admits less. Of a DENY it leaves out the fields alone, so the rule refuses more than it says.",
+        'action: DENY\nrules: [{ to: [{ operation: { paths: ["/admin"] } }] }]',
+        'action: DENY\nrules: [{ to: [{ operation: { paths: ["/admin"], ports: ["8080"] } }] }]',
+    ),
+    "ADM990": (
+        "an ALLOW beside an ALLOW of everything",
+        "A request passes if any ALLOW for its workload admits it. An ALLOW with an empty rule admits every request, "
+        "so each other ALLOW for the same workload refuses nothing.",
+    ),
+    "ADM991": (
+        "which of two resources counts depends on their age",
+        "Of two resources for the same host or the same workloads Istio takes the older one. Manifests in files name "
+        "no time of creation, so admc takes the first by name, and a cluster may have it the other way round. Objects "
+        "that were read from a cluster have their times.",
+    ),
+    "ADM992": (
+        "a resource that is in force nowhere",
+        "A resource, or a part of it, does nothing at any sidecar: it selects no workload, no Service has its host, "
+        "no route leads to its subset, another resource goes before it, or Istio does the same without it. It is a "
+        "note, since others may need it later; `--fail-on ADM992` makes it a failure.",
+    ),
+    "ADM993": (
+        "calls that cannot be read",
+        "`--calls` takes what Prometheus answers to a query for `istio_requests_total` or "
+        "`istio_tcp_connections_opened_total`, by `source_workload`, `source_workload_namespace` and "
+        "`destination_service` (`docs/istio.md` has the queries), or a topology with `services` and `calls`, as a "
+        "program may have it. The names of a topology are those of workloads and Services.",
+    ),
+}
+
 INSTALLED: Mapping[str, tuple[str, ...]] = {
     "ADM987": (
         "packages for `admc advise` are missing",
@@ -125,4 +160,4 @@ INSTALLED: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**READING, **MESH, **INSTALLED}
+CODES: Mapping[str, tuple[str, ...]] = {**READING, **MESH, **FORCE, **INSTALLED}

@@ -9,11 +9,14 @@ from admc.istio.schemas.data import provenance
 from admc.manifests.places import span_of
 
 if TYPE_CHECKING:
-    from admc.istio.advice import Advice, Judged, Share
+    from admc.istio.advice import Advice, Cost, Judged, Share
+    from admc.istio.in_force.effects import Unused
+    from admc.istio.reasons import Cited, GroupTotal, Kept, Reason
 
 
 def facts(advice: Advice) -> dict[str, object]:
     modules = provenance()["modules"]
+    kept = {id(it.workload): it for it in advice.answer.workloads}
     return {
         "schemas": {module["path"]: module["version"] for module in modules},
         "sidecars": {
@@ -25,10 +28,20 @@ def facts(advice: Advice) -> dict[str, object]:
             "by_declaration": [_share(share) for share in advice.by_declaration],
             "without_proxy": [_share(share) for share in advice.without],
         },
-        "saving": None,
+        "calls": _calls(advice),
+        "kept": {
+            "sidecars": advice.answer.kept,
+            "of_layer_4_alone": advice.answer.of_connections,
+            "features": [str(feature) for feature in advice.kept_features],
+        },
+        "free": advice.sidecars - advice.answer.kept,
+        "groups": [_group(total) for total in advice.answer.totals],
+        "reasons": [_reason(reason) for reason in advice.answer.reasons],
+        "unasked": [_cost(cost) for cost in advice.features],
+        "not_in_force": [_unused(unused) for unused in advice.nowhere],
         "skipped": advice.skipped,
         "resources": [_judged(judged) for judged in advice.resources],
-        "workloads": [_workload(workload) for workload in advice.workloads],
+        "workloads": [_workload(workload, kept.get(id(workload))) for workload in advice.workloads],
         "revisions": [_revision(revision) for revision in advice.revisions],
     }
 
@@ -48,7 +61,65 @@ def _judged(judged: Judged) -> dict[str, object]:
     }
 
 
-def _workload(workload: Workload) -> dict[str, object]:
+def _calls(advice: Advice) -> dict[str, object] | None:
+    measured = advice.measured
+    if measured is None:
+        return None
+    return {
+        "source": measured.source,
+        "days": measured.days,
+        "calls": len(measured.calls.known or ()),
+        "without_caller": measured.unattributed,
+    }
+
+
+def _group(total: GroupTotal) -> dict[str, object]:
+    return {"for": str(total.group), "sidecars": total.sidecars, "of_layer_7": total.of_requests}
+
+
+def _reason(reason: Reason) -> dict[str, object]:
+    return {
+        "for": str(reason.group),
+        "reason": reason.name,
+        "location": None if reason.place is None else _location(reason.place),
+        "does": [str(what) for what in reason.whats],
+        "layer": int(reason.layer),
+        "sidecars": reason.sidecars,
+        "alone": reason.alone,
+    }
+
+
+def _cost(cost: Cost) -> dict[str, object]:
+    return {
+        "feature": str(cost.feature),
+        "sidecars": cost.sidecars,
+        "added": cost.added,
+        "kept_in_all": cost.total,
+    }
+
+
+def _unused(unused: Unused) -> dict[str, object]:
+    manifest = unused.resource.object
+    return {
+        "kind": manifest.kind,
+        "namespace": manifest.namespace,
+        "name": manifest.name,
+        "location": _location(unused.resource),
+        "cause": str(unused.cause),
+        "by": None if unused.by is None else _location(unused.by),
+    }
+
+
+def _cited(cited: Cited) -> dict[str, object]:
+    return {
+        "reason": cited.name,
+        "location": None if cited.place is None else _location(cited.place),
+        "does": [str(what) for what in cited.whats],
+        "layer": int(cited.layer),
+    }
+
+
+def _workload(workload: Workload, kept: Kept | None) -> dict[str, object]:
     return {
         "namespace": workload.namespace,
         "kind": workload.kind,
@@ -56,6 +127,8 @@ def _workload(workload: Workload) -> dict[str, object]:
         "pods": workload.replicas,
         "counted_by": str(workload.counting),
         **_presence(workload.presence),
+        "sidecars": 0 if kept is None else kept.sidecars,
+        "reasons": [] if kept is None else [_cited(cited) for cited in kept.reasons],
         "location": _location(Place(workload.object, ())),
     }
 

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import Exit
-from admc.istio.advice import Advice, advise
+from admc.istio.advice import Advice, Judgement, advise
+from admc.istio.calls import Measured, read_calls
+from admc.istio.findings import findings_of
+from admc.istio.implicit import Feature
+from admc.istio.in_force.calls import EVERY_CALL
+from admc.istio.in_force.judge import in_force
+from admc.istio.in_force.unused import unused
 from admc.istio.inputs.reading import read_objects
 from admc.istio.mesh.build import build, is_declared
 from admc.istio.mesh.references import reference_findings
@@ -14,7 +20,9 @@ from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_yo
 
 if TYPE_CHECKING:
     from admc.istio.inputs.reading import Source
+    from admc.istio.mesh.model import Mesh
     from admc.manifests.documents import Object
+    from dsl.text import SourceText
 
 
 class Options(NamedTuple):
@@ -24,6 +32,11 @@ class Options(NamedTuple):
     """The namespaces of `--injected`; None for all."""
     keep_going: bool = False
     raw: bool = False
+    keep: tuple[Feature, ...] = ()
+    calls: SourceText | None = None
+    """The text of `--calls`."""
+    fail_on: frozenset[str] = frozenset()
+    """The codes of findings with which the run ends with exit code 4."""
 
 
 class Outcome(NamedTuple):
@@ -51,10 +64,28 @@ def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> O
     elif not is_declared(mesh):
         findings.add(_undeclared())
         return Outcome(None, tuple(findings.items), Exit.INPUT)
+    measured = None if options.calls is None else read_calls(options.calls, mesh, findings)
     if findings.has_errors and not options.keep_going:
         return Outcome(None, tuple(findings.items), Exit.INPUT)
-    code = Exit.INPUT if findings.has_errors else Exit.DONE
-    return Outcome(advise(mesh, inputs.skipped), tuple(findings.items), code)
+    judgement = judge(mesh, measured)
+    about_force = tuple(findings_of(judgement.force, judgement.nowhere))
+    # Of many findings the list drops some, but an exit code may depend on each.
+    codes = {item.code for item in (*findings.items, *about_force)}
+    for finding in about_force:
+        findings.add(finding)
+    advice = advise(mesh, judgement, options.keep, inputs.skipped)
+    return Outcome(advice, tuple(findings.items), _exit_code(findings, codes & options.fail_on))
+
+
+def judge(mesh: Mesh, measured: Measured | None) -> Judgement:
+    force = in_force(mesh, EVERY_CALL if measured is None else measured.calls)
+    return Judgement(force, unused(mesh, force), measured)
+
+
+def _exit_code(findings: Diagnostics, breached: set[str]) -> Exit:
+    if findings.has_errors:
+        return Exit.INPUT
+    return Exit.GATE if breached else Exit.DONE
 
 
 def _absent_namespaces(objects: tuple[Object, ...], injected: frozenset[str] | None) -> Iterator[Diagnostic]:

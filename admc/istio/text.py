@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from admc.base.columns import fitted, table
 from admc.base.terminal import visible
 from admc.istio.advice import Advice, Concerns, Judged, Share
+from admc.istio.implicit import SHORT, TITLES
 from admc.istio.mesh.model import Counting, Proxy
+from admc.istio.reasons import Group
 from admc.manifests.places import span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from admc.istio.in_force.effects import What
     from admc.istio.mesh.model import Place, Revision, Workload
+    from admc.istio.reasons import GroupTotal, Kept, Reason
 
 _MOST_ROWS: Final = 60
-"""The most workloads that the text lists. The JSON lists all."""
+"""The most rows of a list in the text. The JSON has all."""
+_MOST_REASONS: Final = 2
+"""The most reasons of a workload that the text names."""
 
 
 def render(advice: Advice, width: int | None = None) -> str:
-    lines = [*_summary(advice), "", *_workloads(advice, width), "", *_configuration(advice)]
+    parts = [
+        list(_summary(advice)),
+        list(_reasons(advice, width)),
+        list(_features(advice, width)),
+        list(_nowhere(advice, width)),
+        list(_workloads(advice, width)),
+        list(_configuration(advice)),
+    ]
+    lines: list[str] = []
+    for part in parts:
+        lines += ["", *part] if lines and part else part
     if advice.skipped:
         objects = _counted(advice.skipped, "object or document", "objects or documents")
         were, them = ("was", "it") if advice.skipped == 1 else ("were", "them")
@@ -29,22 +44,26 @@ def render(advice: Advice, width: int | None = None) -> str:
     return "".join(f"{line}\n" for line in fitted(lines, width))
 
 
+# ---- the head ----
+
+
 def _summary(advice: Advice) -> Iterator[str]:
     least = "at least " if advice.at_least else ""
     pods = _counted(advice.pods, "pod")
-    yield f"{least}{_counted(advice.sidecars, 'sidecar')} today ({pods}){_by(advice.by_declaration)}"
+    yield f"{least}{_counted(advice.sidecars, 'sidecar')} today ({pods}){_by(advice.by_declaration)}{_calls(advice)}"
+    if advice.sidecars:
+        yield from table(list(_totals(advice)), right=(0,), indent="  ")
+        yield _unasked(advice)
     rows = []
     if advice.gateways:
         rows.append((str(advice.gateways), "in pods that are gateways or waypoints, which cost nothing more"))
     if advice.ambient:
         rows.append((str(advice.ambient), "in ambient mode: the node's proxy carries their traffic"))
     rows += [(str(share.sidecars), f"without a proxy, by {share.declaration}") for share in advice.without]
-    for judged in advice.resources:
-        if judged.concerns is Concerns.GATEWAYS:
-            rows.append((str(len(judged.resources)), _of_gateways(judged)))
     yield from table(rows, right=(0,), indent="  ")
-    yield ""
-    yield from _not_judged(advice)
+    if advice.sidecars:
+        yield ""
+        yield from _conclusion(advice)
 
 
 def _by(shares: tuple[Share, ...]) -> str:
@@ -55,45 +74,148 @@ def _by(shares: tuple[Share, ...]) -> str:
     return ", " + ", ".join(f"{share.sidecars} by {share.declaration}" for share in shares)
 
 
-def _of_gateways(judged: Judged) -> str:
-    if len(judged.resources) == 1:
-        return f"{judged.kind} concerns gateways only: no sidecar enforces it"
-    return f"{_plural(judged.kind, len(judged.resources))} concern gateways only: no sidecar enforces them"
-
-
-def _not_judged(advice: Advice) -> Iterator[str]:
-    counts: Counter[str] = Counter()
-    for judged in advice.resources:
-        if judged.concerns is Concerns.NOT_JUDGED:
-            counts[judged.kind] += len(judged.resources)
+def _calls(advice: Advice) -> str:
     if not advice.sidecars:
+        return ""
+    measured = advice.measured
+    if measured is None:
+        return "; at most, since no --calls"
+    over = "" if measured.days is None else f" over {measured.days:.1f} days"
+    unknown = "" if not measured.unattributed else f" ({measured.unattributed} of callers without a name)"
+    return f"; calls of {visible(measured.source)}{over}{unknown}"
+
+
+def _totals(advice: Advice) -> Iterator[tuple[str, str, str]]:
+    """A row for each group of reasons; the first two also where there are none."""
+    totals = {total.group: total for total in advice.answer.totals}
+    for group in Group:
+        total = totals.get(group)
+        if total is None and group not in (Group.POLICY, Group.MTLS):
+            continue
+        notes = [*_first_reason(advice, group), *_layers(total)]
+        if group is Group.POLICY:
+            notes += [_of_gateways(it) for it in advice.resources if it.concerns is Concerns.GATEWAYS]
+        yield str(0 if total is None else total.sidecars), f"for {group}", "; ".join(notes)
+
+
+def _first_reason(advice: Advice, group: Group) -> Iterator[str]:
+    """The reason at the most sidecars, and how many more there are."""
+    own = [it for it in advice.answer.reasons if it.group is group and it.place is not None]
+    if own:
+        first = max(own, key=lambda it: it.sidecars)
+        more = "" if len(own) == 1 else f" and {len(own) - 1} more"
+        place = "" if first.place is None else f"{line_of(first.place)} "
+        yield f"{place}{first.name}{more}"
+
+
+def _layers(total: GroupTotal | None) -> Iterator[str]:
+    if total is not None and total.of_requests < total.sidecars:
+        yield f"{total.of_requests} where ztunnel carries it"
+
+
+def _of_gateways(judged: Judged) -> str:
+    number = len(judged.resources)
+    return f"{number} {_plural(judged.kind, number)} {'is' if number == 1 else 'are'} for gateways alone"
+
+
+def _unasked(advice: Advice) -> str:
+    """What Istio does without any resource."""
+    shown = [(it.sidecars, SHORT[it.feature]) for it in advice.features if it.feature in SHORT]
+    listed = ", ".join(f"{number} for {title}" for number, title in shown)
+    return f"  {listed}; no resource asks for these" if listed else "  no feature of Istio is used unasked"
+
+
+def _conclusion(advice: Advice) -> Iterator[str]:
+    answer = advice.answer
+    free = advice.sidecars - answer.kept
+    asked = "a resource asks for" if not advice.kept_features else "a resource or `--keep` asks for"
+    yield f"{answer.kept} of {advice.sidecars} sidecars do something that {asked}; {free} do not"
+    if answer.of_connections:
+        yield f"{answer.of_connections} of the {answer.kept} do it at layer 4 alone, which ztunnel carries"
+
+
+# ---- the lists ----
+
+
+def _reasons(advice: Advice, width: int | None) -> Iterator[str]:
+    reasons = advice.answer.reasons
+    if not reasons:
         return
-    if counts:
-        listed = ", ".join(f"{number} {_plural(kind, number)}" for kind, number in counts.most_common())
-        yield f"not judged yet: {listed}"
-    yield "no sidecar is known to be free: what is not judged keeps its sidecar"
-    if not counts:
-        yield "no resource concerns these sidecars; what Istio does unasked (mTLS, retries, metrics) is not judged yet"
+    rows = [("SIDECARS", "ALONE", "LAYER", "REASON", "AT")]
+    rows += [_reason(it) for it in reasons[:_MOST_ROWS]]
+    yield from table(rows, right=(0, 1, 2), width=width)
+    yield from _more(len(reasons), "reasons")
+
+
+def _reason(reason: Reason) -> tuple[str, str, str, str, str]:
+    does = _does(reason.whats)
+    name = f"{reason.name}{f': {does}' if does else ''}"
+    place = "" if reason.place is None else line_of(reason.place)
+    return str(reason.sidecars), str(reason.alone), str(int(reason.layer)), name, place
+
+
+def _does(whats: Iterable[What]) -> str:
+    return ", ".join(map(str, whats))
+
+
+def _features(advice: Advice, width: int | None) -> Iterator[str]:
+    """What keeping each feature costs."""
+    if not advice.features:
+        return
+    rows = [("UNASKED", "SIDECARS", "ADDED", "ALL", "WHAT")]
+    for cost in advice.features:
+        chosen = " (kept)" if cost.feature in advice.kept_features else ""
+        numbers = (str(cost.sidecars), str(cost.added), str(cost.total))
+        rows.append((f"--keep {cost.feature}{chosen}", *numbers, TITLES[cost.feature]))
+    yield from table(rows, right=(1, 2, 3), width=width)
+
+
+def _nowhere(advice: Advice, width: int | None) -> Iterator[str]:
+    if not advice.nowhere:
+        return
+    rows = [("WRITTEN, NOT IN FORCE", "WHY", "AT")]
+    for unused in advice.nowhere[:_MOST_ROWS]:
+        manifest = unused.resource.object
+        by = "" if unused.by is None else f" [{line_of(unused.by)}]"
+        name = f"{manifest.kind} {manifest.namespace}/{manifest.name}"
+        rows.append((name, f"{unused.cause}{by}", line_of(unused.resource)))
+    yield from table(rows, width=width)
+    yield from _more(len(advice.nowhere), "of these")
 
 
 def _workloads(advice: Advice, width: int | None) -> Iterator[str]:
     if not advice.workloads:
         yield "no workloads were given"
         return
-    rows = [("WORKLOAD", "PODS", "PROXY", "BY")]
-    rows += [_row(workload) for workload in advice.workloads[:_MOST_ROWS]]
-    yield from table(rows, right=(1,), width=width)
-    left = len(advice.workloads) - _MOST_ROWS
-    if left > 0:
-        yield f"and {left} more workloads: `--format json` lists all"
+    kept = {id(it.workload): it for it in advice.answer.workloads}
+    rows = [("WORKLOAD", "PODS", "PROXY", "BY", "LAYER", "DOES")]
+    rows += [_row(workload, kept.get(id(workload))) for workload in advice.workloads[:_MOST_ROWS]]
+    yield from table(rows, right=(1, 4), width=width)
+    yield from _more(len(advice.workloads), "workloads")
 
 
-def _row(workload: Workload) -> tuple[str, str, str, str]:
+def _more(number: int, what: str) -> Iterator[str]:
+    if number > _MOST_ROWS:
+        yield f"and {number - _MOST_ROWS} more {what}: `--format json` lists all"
+
+
+def _row(workload: Workload, kept: Kept | None) -> tuple[str, str, str, str, str, str]:
     least = ">=" if workload.counting is Counting.MINIMUM else ""
     proxies = [proxy for proxy in Proxy if workload.number(proxy)] or [workload.presence.proxy]
     shown = ", ".join(str(proxy) if len(proxies) == 1 else f"{workload.number(proxy)} {proxy}" for proxy in proxies)
     named = f"{workload.namespace}/{workload.name} ({workload.kind})"
-    return named, f"{least}{workload.replicas}", shown, because(workload)
+    layer = "" if kept is None or kept.layer is None else str(int(kept.layer))
+    return named, f"{least}{workload.replicas}", shown, because(workload), layer, _kept_for(kept)
+
+
+def _kept_for(kept: Kept | None) -> str:
+    if kept is None:
+        return ""
+    if not kept.reasons:
+        return "nothing that a resource asks for"
+    parts = [it.name if it.place is None else f"{it.name} [{line_of(it.place)}]" for it in kept.reasons[:_MOST_REASONS]]
+    left = len(kept.reasons) - _MOST_REASONS
+    return ", ".join(parts) + (f" and {left} more" if left > 0 else "")
 
 
 def because(workload: Workload) -> str:
@@ -104,6 +226,9 @@ def because(workload: Workload) -> str:
 def line_of(place: Place) -> str:
     span = span_of(place.object.document, (*place.object.where, *place.where))
     return f"{span.source.path}:{span.line}"
+
+
+# ---- the configuration ----
 
 
 def _configuration(advice: Advice) -> Iterator[str]:

@@ -10,6 +10,7 @@ from admc.istio.in_force import (
     authorization,
     destination_rules,
     identity,
+    mesh_wide,
     not_judged,
     peer_authentication,
     telemetry,
@@ -77,7 +78,7 @@ def in_force(mesh: Mesh, calls: Calls = EVERY_CALL) -> InForce:
 def _of_view(view: View, rules: destination_rules.Rules, calls: Calls) -> Iterator[Judged]:
     scopes = Scopes(view)
     demands = identity.demands_of(view)
-    automatic = _Automatic(view)
+    automatic = Automatic(view)
     for workload in view.workloads:
         scope = scopes.of(workload)
         routes = virtual_services.routing(view, scope, workload)
@@ -88,6 +89,7 @@ def _of_view(view: View, rules: destination_rules.Rules, calls: Calls) -> Iterat
             *peer_authentication.effects(view, workload),
             *authorization.effects(view, workload),
             *telemetry.effects(view, workload),
+            *mesh_wide.effects(view, workload),
             *not_judged.effects(view, scope, workload),
             *identity.effects(demands, scope, workload, calls),
         ]
@@ -114,7 +116,7 @@ def _is_called(effect: Effect, reached: Mapping[str, frozenset[str]], calls: Cal
     return calls.may(effect.workload, (effect.peer, *reached.get(effect.peer, ())))
 
 
-class _Automatic:
+class Automatic:
     """Whether sidecars begin mTLS to a port of a host by themselves."""
 
     def __init__(self, view: View) -> None:

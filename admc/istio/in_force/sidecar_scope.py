@@ -81,7 +81,11 @@ def is_judged(sidecar: Object) -> bool:
     """Whether a Sidecar does nothing but narrow what a sidecar knows."""
     spec = spec_of(sidecar)
     parts = items(spec.get("egress"))
-    return spec.keys() <= _JUDGED and all(part.keys() <= _JUDGED_OF_EGRESS for part in parts)
+    return _fields(spec) <= _JUDGED and all(_fields(part) <= _JUDGED_OF_EGRESS for part in parts)
+
+
+def _fields(data: dict[str, Any]) -> set[str]:
+    return {name for name, value in data.items() if value is not None}
 
 
 def _has_selector(sidecar: Object) -> bool:

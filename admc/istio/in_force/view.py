@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from admc.istio.in_force.registry import Exports, Host, age, hosts_of
 from admc.istio.mesh.model import Mesh, Proxy, Revision, Workload
@@ -13,9 +14,6 @@ from admc.istio.mesh.presence import DEFAULT_REVISION, REVISION
 from admc.istio.mesh.references import NETWORKING
 from admc.istio.schemas.mesh_config import DEFAULTS
 from admc.manifests.documents import Object, at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SECURITY: Final = "security.istio.io"
 TELEMETRY: Final = "telemetry.istio.io"
@@ -33,6 +31,10 @@ class Configuration(NamedTuple):
     retries: int
     normalization: str
     has_tracing: bool
+    logs: bool
+    traffic_policy: Mapping[str, Any]
+    """That of all clusters, where no DestinationRule has one."""
+    proxy_metadata: Mapping[str, Any]
     exports: Exports
 
 
@@ -120,6 +122,9 @@ def configuration(revision: Revision | None) -> Configuration:
         int(values["defaultHttpRetryPolicy.attempts"]),
         str(values["pathNormalization.normalization"]),
         bool(values["enableTracing"]),
+        bool(values["accessLogFile"]),
+        values["defaultTrafficPolicy"],
+        values["defaultConfig.proxyMetadata"],
         Exports(
             tuple(values["defaultServiceExportTo"]),
             tuple(values["defaultVirtualServiceExportTo"]),

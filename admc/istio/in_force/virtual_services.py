@@ -174,7 +174,8 @@ def _takes_all(match: dict[str, Any]) -> bool:
 def _is_plain(route: Route, host: str, port: int, listener: Listener) -> bool:
     data = route.data
     destinations = items(data.get("route"))
-    if data.keys() - _PLAIN or len(destinations) != 1 or destinations[0].keys() - {"destination", "weight"}:
+    own = {name for name, value in data.items() if value is not None} - _PLAIN
+    if own or len(destinations) != 1 or destinations[0].keys() - {"destination", "weight"}:
         return False
     destination = mapping(destinations[0].get("destination"))
     if {name for name, value in destination.items() if value} - _PLAIN_DESTINATION:

@@ -66,6 +66,8 @@ DEFAULTS: Final[dict[str, Any]] = {
     "accessLogFile": "",
     "enablePrometheusMerge": True,
     "ingressClass": "istio",
+    "defaultTrafficPolicy": {},
+    "defaultConfig.proxyMetadata": {},
 }
 
 
