@@ -8,6 +8,7 @@ from admc.base.columns import fitted, table
 from admc.base.terminal import visible
 from admc.istio.advice import Advice, Concerns, Judged, Share
 from admc.istio.implicit import SHORT, TITLES
+from admc.istio.in_force.not_judged import OF_GATEWAYS
 from admc.istio.mesh.model import Counting, Proxy
 from admc.istio.reasons import Group
 from admc.manifests.places import span_of
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 
 _MOST_ROWS: Final = 60
 """The most rows of a list in the text. The JSON has all."""
-_MOST_REASONS: Final = 2
+_MOST_REASONS: Final = 5
 """The most reasons of a workload that the text names."""
 
 
 def render(advice: Advice, width: int | None = None) -> str:
     parts = [
         list(_summary(advice)),
-        list(_reasons(advice, width)),
+        list(_reasons(advice)),
         list(_features(advice, width)),
         list(_nowhere(advice, width)),
-        list(_workloads(advice, width)),
+        list(_workloads(advice)),
         list(_configuration(advice)),
     ]
     lines: list[str] = []
@@ -94,7 +95,7 @@ def _totals(advice: Advice) -> Iterator[tuple[str, str, str]]:
             continue
         notes = [*_first_reason(advice, group), *_layers(total)]
         if group is Group.POLICY:
-            notes += [_of_gateways(it) for it in advice.resources if it.concerns is Concerns.GATEWAYS]
+            notes += [_of_gateways(it) for it in advice.resources if _is_news(it)]
         yield str(0 if total is None else total.sidecars), f"for {group}", "; ".join(notes)
 
 
@@ -113,9 +114,14 @@ def _layers(total: GroupTotal | None) -> Iterator[str]:
         yield f"{total.of_requests} where ztunnel carries it"
 
 
+def _is_news(judged: Judged) -> bool:
+    """Whether it has to be said that resources are for gateways alone: not of a Gateway itself."""
+    return judged.concerns is Concerns.GATEWAYS and judged.kind not in OF_GATEWAYS
+
+
 def _of_gateways(judged: Judged) -> str:
     number = len(judged.resources)
-    return f"{number} {_plural(judged.kind, number)} {'is' if number == 1 else 'are'} for gateways alone"
+    return f"{number} {_plural(judged.kind, number)} {'is' if number == 1 else 'are'} for gateways"
 
 
 def _unasked(advice: Advice) -> str:
@@ -137,13 +143,13 @@ def _conclusion(advice: Advice) -> Iterator[str]:
 # ---- the lists ----
 
 
-def _reasons(advice: Advice, width: int | None) -> Iterator[str]:
+def _reasons(advice: Advice) -> Iterator[str]:
     reasons = advice.answer.reasons
     if not reasons:
         return
     rows = [("SIDECARS", "ALONE", "LAYER", "REASON", "AT")]
     rows += [_reason(it) for it in reasons[:_MOST_ROWS]]
-    yield from table(rows, right=(0, 1, 2), width=width)
+    yield from table(rows, right=(0, 1, 2))
     yield from _more(len(reasons), "reasons")
 
 
@@ -183,14 +189,19 @@ def _nowhere(advice: Advice, width: int | None) -> Iterator[str]:
     yield from _more(len(advice.nowhere), "of these")
 
 
-def _workloads(advice: Advice, width: int | None) -> Iterator[str]:
+def _workloads(advice: Advice) -> Iterator[str]:
     if not advice.workloads:
         yield "no workloads were given"
         return
+    shown = advice.workloads[:_MOST_ROWS]
     kept = {id(it.workload): it for it in advice.answer.workloads}
-    rows = [("WORKLOAD", "PODS", "PROXY", "BY", "LAYER", "DOES")]
-    rows += [_row(workload, kept.get(id(workload))) for workload in advice.workloads[:_MOST_ROWS]]
-    yield from table(rows, right=(1, 4), width=width)
+    rows = [("WORKLOAD", "PODS", "PROXY", "LAYER", "BY")]
+    rows += [_row(workload, kept.get(id(workload))) for workload in shown]
+    head, *lines = table(rows, right=(1, 3))
+    yield head
+    for workload, line in zip(shown, lines, strict=True):
+        yield line
+        yield from _kept_for(kept.get(id(workload)))
     yield from _more(len(advice.workloads), "workloads")
 
 
@@ -199,23 +210,28 @@ def _more(number: int, what: str) -> Iterator[str]:
         yield f"and {number - _MOST_ROWS} more {what}: `--format json` lists all"
 
 
-def _row(workload: Workload, kept: Kept | None) -> tuple[str, str, str, str, str, str]:
+def _row(workload: Workload, kept: Kept | None) -> tuple[str, str, str, str, str]:
     least = ">=" if workload.counting is Counting.MINIMUM else ""
     proxies = [proxy for proxy in Proxy if workload.number(proxy)] or [workload.presence.proxy]
     shown = ", ".join(str(proxy) if len(proxies) == 1 else f"{workload.number(proxy)} {proxy}" for proxy in proxies)
     named = f"{workload.namespace}/{workload.name} ({workload.kind})"
     layer = "" if kept is None or kept.layer is None else str(int(kept.layer))
-    return named, f"{least}{workload.replicas}", shown, because(workload), layer, _kept_for(kept)
+    return named, f"{least}{workload.replicas}", shown, layer, because(workload)
 
 
-def _kept_for(kept: Kept | None) -> str:
+def _kept_for(kept: Kept | None) -> Iterator[str]:
+    """A line for each reason of a workload."""
     if kept is None:
-        return ""
-    if not kept.reasons:
-        return "nothing that a resource asks for"
-    parts = [it.name if it.place is None else f"{it.name} [{line_of(it.place)}]" for it in kept.reasons[:_MOST_REASONS]]
+        return
+    for cited in kept.reasons[:_MOST_REASONS]:
+        place = "" if cited.place is None else f" [{line_of(cited.place)}]"
+        does = f": {_does(cited.whats)}" if cited.whats else ""
+        yield visible(f"    {cited.name}{does}{place}")
     left = len(kept.reasons) - _MOST_REASONS
-    return ", ".join(parts) + (f" and {left} more" if left > 0 else "")
+    if left > 0:
+        yield f"    and {_counted(left, 'more reason')}"
+    if not kept.reasons:
+        yield "    nothing that a resource asks for"
 
 
 def because(workload: Workload) -> str:

@@ -23,6 +23,7 @@ from tests.istio.objects import (
     thing,
 )
 
+AT_MOST = "; at most, since no --calls"
 ENABLED = {"istio-injection": "enabled"}
 STRICT = thing(SECURITY, "PeerAuthentication", "strict", spec={"mtls": {"mode": "STRICT"}})
 BROKEN = thing(SECURITY, "PeerAuthentication", "broken", spec={"mtls": {"mod": "STRICT"}})
@@ -57,6 +58,11 @@ def write(path: Path, *documents: Json) -> Path:
     return path
 
 
+def named_service(name: str) -> Json:
+    """A Service whose port is not 80: hosts that are none of the mesh have routes there."""
+    return thing("v1", "Service", name, spec={"selector": {"app": name}, "ports": [{"port": 90, "name": "http"}]})
+
+
 def document(run: Run) -> dict[str, Any]:
     made: dict[str, Any] = json.loads(run.out)
     assert made["exit_code"] == run.code
@@ -79,20 +85,32 @@ def test_what_is_known_and_what_is_not(admc: Admc, folder: Path) -> None:
     def line(text: str) -> int:
         return next(number for number, shown in enumerate(lines, 1) if text in shown)
 
+    strict = line('"mtls"') + 1
     expected = f"""\
-3 sidecars today (5 pods), by namespace labels
+3 sidecars today (5 pods), by namespace labels; at most, since no --calls
+  0  for routes, retries, pools, authorization  1 VirtualService is for gateways
+  3  for mTLS                                   mesh.yaml:{strict} PeerAuthentication shop/strict; 0
+    where ztunnel carries it
+  3 for retries, 3 for metrics and spans; no resource asks for these
   1  in pods that are gateways or waypoints, which cost nothing more
   1  without a proxy, by labels of pods
-  1  Gateway concerns gateways only: no sidecar enforces it
-  1  VirtualService concerns gateways only: no sidecar enforces it
 
-not judged yet: 1 PeerAuthentication
-no sidecar is known to be free: what is not judged keeps its sidecar
+3 of 3 sidecars do something that a resource asks for; 0 do not
+3 of the 3 do it at layer 4 alone, which ztunnel carries
 
-WORKLOAD                 PODS  PROXY    BY
-infra/edge (Pod)            1  gateway  the container `istio-proxy` [mesh.yaml:{line('"istio-proxy"') - 1}]
-shop/batch (Deployment)     1  none     labels of pods [mesh.yaml:{line('"sidecar.istio.io/inject"')}]
-shop/cart (Deployment)      3  sidecar  namespace labels [mesh.yaml:{line('"istio-injection"')}]
+SIDECARS  ALONE  LAYER  REASON                                                 AT
+       3      3      4  PeerAuthentication shop/strict: mTLS that is required  mesh.yaml:{strict}
+
+UNASKED               SIDECARS  ADDED  ALL  WHAT
+--keep retries               3      0    3  retries by default
+--keep metrics               3      0    3  metrics and spans
+--keep normalization         3      0    3  paths normalized
+
+WORKLOAD                 PODS  PROXY    LAYER  BY
+infra/edge (Pod)            1  gateway         the container `istio-proxy` [mesh.yaml:{line('"istio-proxy"') - 1}]
+shop/batch (Deployment)     1  none            labels of pods [mesh.yaml:{line('"sidecar.istio.io/inject"')}]
+shop/cart (Deployment)      3  sidecar      4  namespace labels [mesh.yaml:{line('"istio-injection"')}]
+    PeerAuthentication shop/strict: mTLS that is required [mesh.yaml:{strict}]
 
 no mesh configuration was given: Istio's defaults are taken
 """
@@ -104,14 +122,15 @@ def test_json_has_each_workload_with_its_place(admc: Admc, folder: Path) -> None
     made = document(admc("advise", "mesh.yaml", "--format", "json"))
     assert made["sidecars"]["today"] == 3
     assert made["sidecars"]["by_declaration"] == [{"by": "namespace labels", "pods": 3}]
-    assert made["saving"] is None
+    assert (made["kept"]["sidecars"], made["free"]) == (3, 0)
+    assert [(it["reason"], it["layer"]) for it in made["reasons"]] == [("PeerAuthentication shop/strict", 4)]
     cart = next(item for item in made["workloads"] if item["name"] == "cart")
     assert (cart["proxy"], cart["pods"], cart["counted_by"]) == ("sidecar", 3, "replicas")
     lines = path.read_text(encoding="utf-8").splitlines()
     assert "istio-injection" in lines[cart["declared"]["line"] - 1]
     assert {(item["kind"], item["concerns"]) for item in made["resources"]} == {
         ("Gateway", "gateways"),
-        ("PeerAuthentication", "not judged"),
+        ("PeerAuthentication", "sidecars"),
         ("VirtualService", "gateways"),
     }
 
@@ -120,15 +139,17 @@ def test_json_has_each_workload_with_its_place(admc: Admc, folder: Path) -> None
     ("spec", "concerns"),
     [
         ({"hosts": ["a"], "gateways": ["g"]}, "gateways"),
-        ({"hosts": ["a"], "gateways": ["g", "mesh"]}, "not judged"),
-        ({"hosts": ["a"], "gateways": []}, "not judged"),
-        ({"hosts": ["a"]}, "not judged"),
-        ({"gateways": ["g"]}, "not judged"),  # a part of another one
+        ({"hosts": ["a"], "gateways": ["g", "mesh"]}, "sidecars"),
+        ({"hosts": ["a"], "gateways": []}, "sidecars"),
+        ({"hosts": ["a"]}, "sidecars"),
+        ({"hosts": ["b"]}, "nowhere"),
+        ({}, "nowhere"),  # a part of another one, which is not there
     ],
 )
 def test_a_route_of_gateways_alone(admc: Admc, folder: Path, spec: Json, concerns: str) -> None:
-    route = thing(NETWORKING, "VirtualService", "v", spec=spec)
-    write(folder / "a.yaml", namespace("shop", **ENABLED), deployment("a"), route)
+    http = [{"route": [{"destination": {"host": "a"}}], "timeout": "1s"}]
+    route = thing(NETWORKING, "VirtualService", "v", spec={"http": http, **spec})
+    write(folder / "a.yaml", namespace("shop", **ENABLED), deployment("a"), named_service("a"), route)
     (judged,) = document(admc("advise", "a.yaml", "--format", "json"))["resources"]
     assert judged["concerns"] == concerns
 
@@ -139,13 +160,14 @@ def test_a_route_of_gateways_alone(admc: Admc, folder: Path, spec: Json, concern
         ("HTTPRoute", {"parentRefs": [{"name": "g"}]}, "gateways"),
         ("HTTPRoute", {"parentRefs": [{"kind": "Service", "group": "", "name": "a"}]}, "not judged"),
         ("HTTPRoute", {"parentRefs": [{"name": "g"}, {"kind": "Service", "group": "", "name": "a"}]}, "not judged"),
-        ("HTTPRoute", {}, "not judged"),
+        ("HTTPRoute", {"parentRefs": [{"kind": "Service", "group": "", "name": "b"}]}, "nowhere"),
+        ("HTTPRoute", {}, "nowhere"),
         ("GRPCRoute", {"parentRefs": [{"name": "g"}]}, "gateways"),
     ],
 )
 def test_a_route_of_the_gateway_api(admc: Admc, folder: Path, kind: str, spec: Json, concerns: str) -> None:
     route = thing("gateway.networking.k8s.io/v1", kind, "r", spec=spec)
-    write(folder / "a.yaml", namespace("shop", **ENABLED), deployment("a"), route)
+    write(folder / "a.yaml", namespace("shop", **ENABLED), deployment("a"), named_service("a"), route)
     (judged,) = document(admc("advise", "a.yaml", "--format", "json"))["resources"]
     assert judged["concerns"] == concerns
 
@@ -237,7 +259,7 @@ def test_a_folder_that_is_not_rendered_is_refused(admc: Admc, folder: Path, file
     assert f"`{tool} | admc advise -`" in run.err
     assert "ADM972" not in run.err  # nothing in it is read
     run = admc("advise", "mesh", "--keep-going")
-    assert (run.code, run.out.splitlines()[0]) == (1, "3 sidecars today (5 pods), by namespace labels")
+    assert (run.code, run.out.splitlines()[0]) == (1, f"3 sidecars today (5 pods), by namespace labels{AT_MOST}")
     run = admc("advise", "mesh", "--raw", "--format", "json")
     assert {"ADM970", "ADM972"} <= set(codes(run))
     assert next(item for item in document(run)["diagnostics"] if item["code"] == "ADM970")["severity"] == "warning"
@@ -305,7 +327,7 @@ def test_at_least_where_more_may_run(admc: Admc, folder: Path) -> None:
     agent = thing("apps/v1", "DaemonSet", "agent", spec={"template": template})
     write(folder / "a.yaml", namespace("shop", **ENABLED), agent)
     run = admc("advise", "a.yaml")
-    assert run.out.startswith("at least 1 sidecar today (1 pod), by namespace labels\n")
+    assert run.out.startswith(f"at least 1 sidecar today (1 pod), by namespace labels{AT_MOST}\n")
     assert ">=1" in run.out
 
 

@@ -71,7 +71,8 @@ def effects(demands: Mapping[str, Demands], scope: Scope, caller: Workload, call
     handled: set[PlaceKey] = set()
     for host in scope.hosts.values():
         wanted = demands.get(f"{host.namespace}/{host.name}")
-        if wanted is None or not calls.may(caller, (host.name,)):
+        is_own = all(it is caller for it in host.workloads)
+        if wanted is None or is_own or not calls.may(caller, (host.name,)):
             continue
         for place in _needed(wanted, caller):
             key = key_of_place(place)

@@ -52,7 +52,7 @@ JUDGED: Final = frozenset(
         (TELEMETRY, "Telemetry"),
     )
 )
-_OF_GATEWAYS: Final = frozenset(("Gateway", "GatewayClass", "ListenerSet", "ReferenceGrant"))
+OF_GATEWAYS: Final = frozenset(("Gateway", "GatewayClass", "ListenerSet", "ReferenceGrant"))
 
 
 def effects(view: View, scope: Scope, workload: Workload) -> Iterator[Effect]:
@@ -86,10 +86,10 @@ def is_for_gateways(manifest: Object) -> bool:
         return bool(patches) and all(at(patch, ("match", "context")) == "GATEWAY" for patch in patches)
     if manifest.group != GATEWAY_API:
         return False
-    if manifest.kind in _OF_GATEWAYS:
+    if manifest.kind in OF_GATEWAYS:
         return True
     parents = [mapping(it) for it in items(spec.get("parentRefs"))]
-    return manifest.kind.endswith("Route") and all(_is_gateway(it) for it in parents)
+    return manifest.kind.endswith("Route") and bool(parents) and all(_is_gateway(it) for it in parents)
 
 
 def _is_gateway(parent: dict[str, Any]) -> bool:
@@ -101,8 +101,6 @@ def _of_gateway_api(manifest: Object, scope: Scope, workload: Workload) -> Itera
     spec = spec_of(manifest)
     references = items(spec.get("parentRefs")) + items(spec.get("targetRefs"))
     services = [mapping(it) for it in references if not _is_gateway(mapping(it))]
-    if not services:
-        yield _effect(workload, manifest, Direction.OUTBOUND, None)
     for service in services:
         name, namespace = str(service.get("name")), str(service.get("namespace") or manifest.namespace)
         host = resolved(name, namespace)

@@ -115,6 +115,9 @@ def _of(known: _Known, kind: tuple[str, str], manifest: Object) -> Iterator[Unus
         yield from _destination_rule(known, manifest, whole)
     elif kind == (NETWORKING, "Gateway"):
         yield from _gateway(known, manifest, whole)
+    elif kind[0] == not_judged.GATEWAY_API:
+        if known.views and not not_judged.is_for_gateways(manifest) and id(manifest) not in known.used:
+            yield Unused(whole, Cause.NO_HOST)
     elif kind in _SELECTED and id(manifest) not in known.used:
         yield from _selected(known, kind, manifest, whole)
 

@@ -217,11 +217,12 @@ def source(**fields: list[str]) -> Json:
         (source(principals=["cluster.local/ns/shop/sa/a"]), {"a"}),
         (source(principals=["*/sa/a"]), {"a"}),
         (source(principals=["cluster.local/ns/shop/*"]), {"a", "b"}),
-        (source(principals=["*"]), {"a", "b", "pay"}),
-        (source(notPrincipals=["cluster.local/ns/shop/sa/a"]), {"a", "b", "pay"}),
+        (source(principals=["*"]), {"a", "b"}),
+        (source(notPrincipals=["cluster.local/ns/shop/sa/a"]), {"a", "b"}),
         (source(namespaces=["shop"]), {"a", "b"}),
         (source(serviceAccounts=["shop/a"]), {"a"}),
-        (source(serviceAccounts=["default"]), {"pay"}),
+        (source(serviceAccounts=["shop/default"]), {"b"}),
+        (source(serviceAccounts=["a"]), set()),  # one of the policy's own namespace
         (source(trustDomains=["other"]), set()),
         (source(ipBlocks=["10.0.0.0/8"]), set()),
         (authorization("p", "bank", rules=[METHODS]), set()),
@@ -230,9 +231,9 @@ def source(**fields: list[str]) -> Json:
             authorization(
                 "p", "bank", action="DENY", rules=[{"when": [{"key": "source.namespace", "notValues": ["shop"]}]}]
             ),
-            {"a", "b", "pay"},
+            {"a", "b"},
         ),
-        (peer_authentication("p", "bank", mtls=STRICT), {"a", "b", "pay"}),
+        (peer_authentication("p", "bank", mtls=STRICT), {"a", "b"}),
         (peer_authentication("p", "bank", mtls=PERMISSIVE), set()),
         (peer_authentication("p", "empty", mtls=STRICT), set()),
     ],
