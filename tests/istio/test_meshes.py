@@ -1,0 +1,88 @@
+"""Ten meshes whose numbers were counted by hand: every number is equal."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from admc.istio.advice import Advice
+from admc.istio.facts import facts
+from admc.istio.implicit import Feature
+from admc.istio.inputs.reading import Source
+from admc.istio.reasons import Group
+from admc.istio.run import Options, Outcome, run
+from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.text import SourceText
+
+FOLDER: Final = Path(__file__).parent / "meshes"
+COUNTS: Final[dict[str, dict[str, Any]]] = tomllib.loads((FOLDER / "counts.toml").read_text(encoding="utf-8"))
+
+
+def text(name: str) -> SourceText:
+    return SourceText(name, (FOLDER / name).read_text(encoding="utf-8"))
+
+
+def outcome(case: str) -> Outcome:
+    expected = COUNTS[case]
+    options = Options(
+        "default",
+        frozenset(expected.get("injected", ())),
+        keep=tuple(Feature(name) for name in expected.get("keep", ())),
+        calls=text(expected["calls"]) if "calls" in expected else None,
+    )
+    return run([Source(text(f"{expected.get('mesh', case)}.yaml"))], options, Diagnostics())
+
+
+def counted(advice: Advice) -> dict[str, Any]:
+    groups = {total.group: total.sidecars for total in advice.answer.totals}
+    return {
+        "sidecars": advice.sidecars,
+        "pods": advice.pods,
+        "gateways": advice.gateways,
+        "kept": advice.answer.kept,
+        "layer_4": advice.answer.of_connections,
+        "written": groups.get(Group.POLICY, 0),
+        "mtls": groups.get(Group.MTLS, 0),
+        "unasked": {str(cost.feature): cost.sidecars for cost in advice.features},
+        "not_in_force": len(advice.nowhere),
+        "reasons": {it.name: [it.sidecars, it.alone, int(it.layer)] for it in advice.answer.reasons},
+        **({"days": advice.measured.days} if advice.measured is not None else {}),
+    }
+
+
+@pytest.mark.parametrize("case", COUNTS)
+def test_every_number_is_as_it_was_counted_by_hand(case: str) -> None:
+    expected = {key: value for key, value in COUNTS[case].items() if key not in ("mesh", "calls", "keep", "injected")}
+    made = outcome(case)
+    if not expected.get("declared", True):
+        assert made.advice is None
+        assert [item.code for item in made.findings] == ["ADM975"]
+        return
+    assert made.advice is not None
+    assert counted(made.advice) == expected
+    assert made.exit_code == 0
+
+
+def test_there_are_ten_meshes_and_each_is_counted() -> None:
+    files = {path.stem for path in FOLDER.glob("*.yaml")}
+    assert len(files) == 10
+    assert {value.get("mesh", key) for key, value in COUNTS.items()} == files
+
+
+def test_the_answer_as_json_has_the_same_numbers() -> None:
+    advice = outcome("principals").advice
+    assert advice is not None
+    made: Any = facts(advice)
+    assert (made["kept"], made["free"]) == ({"sidecars": 6, "of_layer_4_alone": 6, "features": []}, 3)
+    assert [(it["reason"], it["sidecars"], it["alone"]) for it in made["reasons"]] == [
+        ("AuthorizationPolicy shop/pay-callers", 4, 3),
+        ("AuthorizationPolicy shop/cart-callers", 3, 2),
+    ]
+    cart = next(it for it in made["workloads"] if it["name"] == "cart")
+    assert {it["reason"]: it["does"] for it in cart["reasons"]} == {
+        "AuthorizationPolicy shop/pay-callers": ["the identity of the caller"],
+        "AuthorizationPolicy shop/cart-callers": ["authorization"],
+    }
