@@ -148,12 +148,15 @@ def _resource(effects: list[Effect]) -> tuple[Place, tuple[What, ...], _ByWorklo
     by_workload: _ByWorkload = defaultdict(list)
     for effect in effects:
         by_workload[key_of(effect.workload)].append(effect)
-    return _first([effect.resource for effect in effects]), _whats(effects), by_workload
+    return _first(effects), _whats(effects), by_workload
 
 
-def _first(places: list[Place]) -> Place:
+def _first(effects: Iterable[Effect]) -> Place:
     """The place that is written first in the resource."""
-    return min(places, key=lambda it: [(isinstance(part, str), str(part).zfill(8)) for part in it.where])
+    places = {effect.resource.where: effect.resource for effect in effects}
+    if len(places) == 1:
+        return next(iter(places.values()))
+    return places[min(places, key=lambda where: [str(part).zfill(8) for part in where])]
 
 
 def _whats(effects: Iterable[Effect]) -> tuple[What, ...]:
@@ -162,9 +165,7 @@ def _whats(effects: Iterable[Effect]) -> tuple[What, ...]:
 
 
 def _cited(name: str, effects: list[Effect]) -> Cited:
-    return Cited(
-        name, _first([it.resource for it in effects]), _whats(effects), max(effect.layer for effect in effects)
-    )
+    return Cited(name, _first(effects), _whats(effects), max(effect.layer for effect in effects))
 
 
 def _sidecars(workloads: Iterable[Workload]) -> int:

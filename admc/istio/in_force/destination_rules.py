@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.istio.in_force.effects import Direction, Effect, Layer, What
-from admc.istio.in_force.hosts import most_specific, resolved
+from admc.istio.in_force.hosts import ByHost, resolved
 from admc.istio.in_force.registry import OWN, PUBLIC, age, container_port
 from admc.istio.in_force.selection import WORKLOAD_MATCH_LABELS, has_labels, items, mapping, selector
 from admc.istio.in_force.view import key_of
@@ -60,7 +60,7 @@ class Rule:
     """Traffic policies and subsets that an older rule replaces."""
 
 
-_ByHost = dict[str, list[Rule]]
+_Merged = dict[str, list[Rule]]
 
 
 class Rules:
@@ -68,40 +68,43 @@ class Rules:
 
     def __init__(self, view: View) -> None:
         self._root = view.configuration.root
-        self._local: dict[str, _ByHost] = defaultdict(dict)
-        self._exported: dict[str, _ByHost] = defaultdict(dict)
-        self._root_own: _ByHost = {}
-        self._fields: dict[tuple[int, str | None, int], dict[str, Place]] = {}
+        local: dict[str, _Merged] = defaultdict(dict)
+        exported: dict[str, _Merged] = defaultdict(dict)
+        root_own: _Merged = {}
         rules = view.of_kind(NETWORKING, "DestinationRule")
+        otherwise = view.configuration.exports.destination_rules
         for manifest in sorted(rules, key=lambda it: (not _has_selector(it), age(it))):
-            self._add(manifest, view.configuration.exports.destination_rules)
-
-    def _add(self, manifest: Object, otherwise: tuple[str, ...]) -> None:
-        names = frozenset(map(str, items(spec_of(manifest).get("exportTo"))))
-        # A rule for some workloads is never seen by other namespaces.
-        exported = frozenset((OWN,)) if _has_selector(manifest) else names
-        own = (OWN, manifest.namespace)
-        if not exported or PUBLIC in exported or any(name in exported for name in own):
-            _merge(self._local[manifest.namespace], manifest, exported)
-        is_private = OWN in otherwise if not exported else len(exported) == 1 and any(it in exported for it in own)
-        if not is_private:
-            _merge(self._exported[manifest.namespace], manifest, exported)
-        elif manifest.namespace == self._root:
-            _merge(self._root_own, manifest, exported)
+            is_local, is_private, names = _exports(manifest, otherwise)
+            if is_local:
+                _merge(local[manifest.namespace], manifest, names)
+            if not is_private:
+                _merge(exported[manifest.namespace], manifest, names)
+            elif manifest.namespace == self._root:
+                _merge(root_own, manifest, names)
+        self._local = {namespace: ByHost(merged) for namespace, merged in local.items()}
+        self._exported = {namespace: ByHost(merged) for namespace, merged in exported.items()}
+        self._root_own = ByHost(root_own)
+        self._all: dict[tuple[str, str, str], list[Rule]] = {}
+        self._fields: dict[tuple[int, str | None, int], dict[str, Place]] = {}
 
     def all_for(self, namespace: str, host: Host) -> list[Rule]:
         """The rules of the first namespace that has any for a host."""
-        local = self._local.get(namespace, {}) if namespace != self._root else self._root_own
-        best = most_specific(host.name, local)
-        if best is not None:
-            return best[1]
+        key = namespace, host.name, host.namespace
+        if key not in self._all:
+            self._all[key] = self._all_for(namespace, host)
+        return self._all[key]
+
+    def _all_for(self, namespace: str, host: Host) -> list[Rule]:
+        local = self._root_own if namespace == self._root else self._local.get(namespace)
+        rules = None if local is None else local.most_specific(host.name)
+        if rules is not None:
+            return rules
         return self._seen(host.namespace, host, namespace) or self._seen(self._root, host, namespace)
 
     def _seen(self, owner: str, host: Host, namespace: str) -> list[Rule]:
-        best = most_specific(host.name, self._exported.get(owner, {}))
-        if best is None:
-            return []
-        return [it for it in best[1] if not it.exported or PUBLIC in it.exported or namespace in it.exported]
+        exported = self._exported.get(owner)
+        rules = (exported.most_specific(host.name) if exported is not None else None) or []
+        return [it for it in rules if not it.exported or PUBLIC in it.exported or namespace in it.exported]
 
     def for_client(self, namespace: str, host: Host, workload: Workload) -> Rule | None:
         """The rule of a client: one for its labels goes before the one for all."""
@@ -122,14 +125,6 @@ class Rules:
         if key not in self._fields:
             self._fields[key] = _fields(rule, subset, port)
         return self._fields[key]
-
-    def __iter__(self) -> Iterator[Rule]:
-        for tables in (self._local, self._exported):
-            for by_host in tables.values():
-                for rules in by_host.values():
-                    yield from rules
-        for rules in self._root_own.values():
-            yield from rules
 
 
 def effects(
@@ -187,11 +182,22 @@ def _judged(
     return None if is_automatic(host, port) else (What.MUTUAL_TLS, Layer.CONNECTION)
 
 
+def _exports(manifest: Object, otherwise: tuple[str, ...]) -> tuple[bool, bool, frozenset[str]]:
+    """Whether clients of its own namespace see a rule, whether no others do, and the names that say it."""
+    named = frozenset(map(str, items(spec_of(manifest).get("exportTo"))))
+    # A rule for some workloads is never seen by other namespaces.
+    names = frozenset((OWN,)) if _has_selector(manifest) else named
+    own = (OWN, manifest.namespace)
+    is_local = not names or PUBLIC in names or any(name in names for name in own)
+    is_private = OWN in otherwise if not names else len(names) == 1 and any(name in names for name in own)
+    return is_local, is_private, names
+
+
 def _has_selector(manifest: Object) -> bool:
     return spec_of(manifest).get("workloadSelector") is not None
 
 
-def _merge(by_host: _ByHost, manifest: Object, exported: frozenset[str]) -> None:
+def _merge(by_host: _Merged, manifest: Object, exported: frozenset[str]) -> None:
     host = resolved(str(spec_of(manifest).get("host", "")), manifest.namespace)
     labels = selector(manifest, WORKLOAD_MATCH_LABELS) if _has_selector(manifest) else None
     listed = by_host.setdefault(host, [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from admc.istio.mesh.references import full_name
 
@@ -45,13 +45,17 @@ def is_within(host: str, other: str) -> bool:
     return host == other
 
 
-def most_specific(host: str, named: Mapping[str, Value]) -> tuple[str, Value] | None:
-    """The entry for a host: its own, or that of the longest wildcard around it."""
-    if host in named:
-        return host, named[host]
-    end = host.removeprefix("*")
-    around = [name for name in named if is_wild(name) and end.endswith(name[1:])]
-    if not around:
-        return None
-    best = max(around, key=len)
-    return best, named[best]
+class ByHost(Generic[Value]):
+    """Values by names of hosts, of which the most specific one for a host is found."""
+
+    def __init__(self, named: Mapping[str, Value]) -> None:
+        self._named = named
+        self._ends = sorted((name[1:] for name in named if is_wild(name)), key=len, reverse=True)
+
+    def most_specific(self, host: str) -> Value | None:
+        """The value for a host itself, or of the longest wildcard around it."""
+        if host in self._named:
+            return self._named[host]
+        own = host.removeprefix("*")
+        end = next((end for end in self._ends if own.endswith(end)), None)
+        return None if end is None else self._named[f"*{end}"]

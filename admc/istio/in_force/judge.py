@@ -79,9 +79,10 @@ def _of_view(view: View, rules: destination_rules.Rules, calls: Calls) -> Iterat
     scopes = Scopes(view)
     demands = identity.demands_of(view)
     automatic = Automatic(view)
+    router = virtual_services.Router(view)
     for workload in view.workloads:
         scope = scopes.of(workload)
-        routes = virtual_services.routing(view, scope, workload)
+        routes = router.routing(scope, workload)
         made = [
             *virtual_services.effects(workload, routes),
             *destination_rules.effects(rules, scope, workload, routes.targets(scope), automatic.begins),

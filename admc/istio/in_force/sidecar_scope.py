@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.istio.in_force.hosts import is_within, overlaps, resolved
+from admc.istio.in_force.hosts import ByHost, is_wild, is_within, overlaps, resolved
 from admc.istio.in_force.registry import Host, exported_to, is_exported
 from admc.istio.in_force.selection import WORKLOAD_LABELS, has_labels, items, selector
 from admc.istio.mesh.model import Workload, spec_of
@@ -28,6 +28,16 @@ _JUDGED: Final = frozenset(("workloadSelector", "egress"))
 _JUDGED_OF_EGRESS: Final = frozenset(("hosts",))
 
 
+class Named(NamedTuple):
+    """The hosts that a VirtualService names."""
+
+    resource: Object
+    known: tuple[Host, ...]
+    """Those of the mesh. A wildcard stands for the hosts that no other one names more specifically."""
+    unknown: tuple[str, ...]
+    """The names that are none of the mesh."""
+
+
 class Listener(NamedTuple):
     """What a sidecar knows at a port."""
 
@@ -36,6 +46,8 @@ class Listener(NamedTuple):
     hosts: Mapping[str, Host]
     virtual_services: tuple[Object, ...]
     """Those that hold for sidecars, the one that goes first in front."""
+    named: tuple[Named, ...]
+    """For each of them the hosts that it names."""
 
 
 class Scope(NamedTuple):
@@ -154,7 +166,37 @@ def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Obj
         if preferred is not None and _has_port(preferred, number):
             hosts[name] = _at_port(preferred, number)
     chosen = tuple(it for it in ordered if _imports_route(it, imports))
-    return Listener(number or None, hosts, chosen)
+    return Listener(number or None, hosts, chosen, _named(chosen, hosts))
+
+
+def _named(chosen: tuple[Object, ...], hosts: Mapping[str, Host]) -> tuple[Named, ...]:
+    first: dict[str, Object] = {}
+    names = [(resource, hosts_of_route(resource)) for resource in chosen]
+    for resource, own in names:
+        for name in own:
+            first.setdefault(name, resource)
+    by_host = ByHost(first)
+    best = {host: by_host.most_specific(host) for host in hosts} if any(map(is_wild, first)) else {}
+    return tuple(_hosts_named(resource, own, hosts, best) for resource, own in names)
+
+
+def _hosts_named(
+    resource: Object, names: list[str], hosts: Mapping[str, Host], best: Mapping[str, Object | None]
+) -> Named:
+    known: dict[str, Host] = {}
+    unknown = []
+    for name in names:
+        if not is_wild(name):
+            if name in hosts:
+                known[name] = hosts[name]
+            else:
+                unknown.append(name)
+            continue
+        matching = [host for host in hosts.values() if overlaps(host.name, name)]
+        known.update({host.name: host for host in matching if best.get(host.name) is resource})
+        if not matching:
+            unknown.append(name)
+    return Named(resource, tuple(known.values()), tuple(unknown))
 
 
 def _has_port(host: Host, number: int | None) -> bool:

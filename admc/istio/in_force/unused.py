@@ -61,6 +61,8 @@ class _Known:
         """Those to which routes lead, with their hosts."""
         self.rules: dict[int, dict[int, Rule]] = defaultdict(dict)
         """For each DestinationRule the merged rules that a sidecar has for some host."""
+        self._by_labels: dict[int, bool] = {}
+        """For each scope whether its rules depend on the labels of a client."""
         for sidecar in judged.sidecars:
             self._add(sidecar)
 
@@ -84,6 +86,12 @@ class _Known:
 
     def _add_rules(self, sidecar: Judged) -> None:
         rules, namespace = self.judged.rules[sidecar.view.revision], sidecar.workload.namespace
+        scope = id(sidecar.scope.hosts)
+        if scope not in self._by_labels:
+            all_for = [it for host in sidecar.scope.hosts.values() for it in rules.all_for(namespace, host)]
+            self._by_labels[scope] = any(rule.selector is not None for rule in all_for)
+        elif not self._by_labels[scope]:
+            return  # the same as for the other sidecars of the scope
         for host in sidecar.scope.hosts.values():
             chosen = rules.for_client(namespace, host, sidecar.workload), rules.for_server(namespace, host)
             for rule in filter(None, chosen):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.in_force.delegates import Route, http_routes
 from admc.istio.in_force.effects import Direction, Effect, Layer, What, key_of_place
-from admc.istio.in_force.hosts import is_wild, most_specific, overlaps, resolved
+from admc.istio.in_force.hosts import overlaps, resolved
 from admc.istio.in_force.protocols import Protocol
 from admc.istio.in_force.selection import has_labels, items, mapping
 from admc.istio.in_force.sidecar_scope import MESH_GATEWAY, Listener, Scope, hosts_of_route
@@ -18,7 +18,7 @@ from admc.istio.mesh.model import Place, Workload, spec_of
 from admc.manifests.documents import at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from admc.istio.in_force.registry import Host, Port
     from admc.istio.in_force.view import View
@@ -78,17 +78,67 @@ class Routing(NamedTuple):
         return frozenset(made)
 
 
-def routing(view: View, scope: Scope, workload: Workload) -> Routing:
-    taken: dict[tuple[str, int], Taken] = {}
-    connections: list[Taken] = []
-    behind: list[Behind] = []
+class Router:
+    """The routes of a view: the same for all sidecars of a scope, unless a route asks for labels of the client."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._made: dict[int, Routing] = {}
+        self._routes: dict[int, tuple[Route, ...]] = {}
+
+    def routing(self, scope: Scope, workload: Workload) -> Routing:
+        key = id(scope.listeners)
+        if key not in self._made:
+            made = self._routing(scope, workload)
+            if _asks_for_labels(scope, self.routes):
+                return made
+            self._made[key] = made
+        return self._made[key]
+
+    def routes(self, resource: Object) -> tuple[Route, ...]:
+        """The HTTP routes of a VirtualService."""
+        if id(resource) not in self._routes:
+            self._routes[id(resource)] = http_routes(self._view, resource)
+        return self._routes[id(resource)]
+
+    def _routing(self, scope: Scope, workload: Workload) -> Routing:
+        taken: dict[tuple[str, int], Taken] = {}
+        connections: list[Taken] = []
+        behind: list[Behind] = []
+        for listener in scope.listeners:
+            for one in self._http(scope, listener, workload, behind):
+                earlier = taken.setdefault((one.host, one.port), one)
+                if earlier is not one:
+                    behind.append(Behind(Place(one.resource, ()), Place(earlier.resource, ())))
+            connections += _connections(scope, listener, workload, behind)
+        return Routing((*taken.values(), *connections), tuple(behind))
+
+    def _http(self, scope: Scope, listener: Listener, workload: Workload, behind: list[Behind]) -> Iterator[Taken]:
+        ports = {port.number for host in listener.hosts.values() for port in host.ports if port.protocol.may_be_http}
+        for resource, known, unknown in listener.named:
+            routes = self.routes(resource)
+            if not routes:
+                continue
+            for host in known:
+                for port in host.ports:
+                    if port.protocol.may_be_http and scope.listener(port.number) is listener:
+                        yield from _at(resource, routes, host.name, port.number, listener, workload, behind)
+            numbers = {port.number for host in known for port in host.ports if port.protocol.may_be_http}
+            numbers = (numbers or {_UNKNOWN_HOSTS_PORT}) & ports
+            for name in unknown:
+                for number in sorted(numbers):
+                    if scope.listener(number) is listener:
+                        yield from _at(resource, routes, name, number, listener, workload, behind)
+
+
+def _asks_for_labels(scope: Scope, routes: Callable[[Object], tuple[Route, ...]]) -> bool:
     for listener in scope.listeners:
-        for one in _http(view, scope, listener, workload, behind):
-            earlier = taken.setdefault((one.host, one.port), one)
-            if earlier is not one:
-                behind.append(Behind(Place(one.resource, ()), Place(earlier.resource, ())))
-        connections += _connections(scope, listener, workload, behind)
-    return Routing((*taken.values(), *connections), tuple(behind))
+        for resource in listener.virtual_services:
+            rules = [route.data for route in routes(resource)]
+            rules += [rule for kind in ("tcp", "tls") for rule in items(spec_of(resource).get(kind))]
+            if any(at(match, ("sourceLabels",)) for rule in rules for match in items(at(rule, ("match",)))):
+                return True
+    return False
 
 
 def effects(workload: Workload, routes: Routing) -> Iterator[Effect]:
@@ -99,26 +149,6 @@ def effects(workload: Workload, routes: Routing) -> Iterator[Effect]:
 
 
 # ---- HTTP ----
-
-
-def _http(view: View, scope: Scope, listener: Listener, workload: Workload, behind: list[Behind]) -> Iterator[Taken]:
-    best = _most_specific(listener)
-    ports = {port.number for host in listener.hosts.values() for port in host.ports if port.protocol.may_be_http}
-    for resource in listener.virtual_services:
-        routes = http_routes(view, resource)
-        if not routes:
-            continue
-        known, unknown = _matched(resource, listener, best)
-        for host in known:
-            for port in host.ports:
-                if port.protocol.may_be_http and scope.listener(port.number) is listener:
-                    yield from _at(resource, routes, host.name, port.number, listener, workload, behind)
-        numbers = {port.number for host in known for port in host.ports if port.protocol.may_be_http}
-        numbers = (numbers or {_UNKNOWN_HOSTS_PORT}) & ports
-        for name in unknown:
-            for number in sorted(numbers):
-                if scope.listener(number) is listener:
-                    yield from _at(resource, routes, name, number, listener, workload, behind)
 
 
 def _at(
@@ -208,38 +238,6 @@ def _target(destination: Mapping[str, Any], namespace: str, listener: Listener, 
     name = resolved(str(destination["host"]), namespace)
     number = _port_of(destination, listener.hosts.get(name), port)
     return Target(name, destination.get("subset") or None, number)
-
-
-def _most_specific(listener: Listener) -> Mapping[str, Object]:
-    """For each host the VirtualService whose name of it is the most specific one; of two, the first."""
-    named: dict[str, Object] = {}
-    for resource in listener.virtual_services:
-        for name in hosts_of_route(resource):
-            named.setdefault(name, resource)
-    made = {}
-    for host in listener.hosts:
-        best = most_specific(host, named)
-        if best is not None:
-            made[host] = best[1]
-    return made
-
-
-def _matched(resource: Object, listener: Listener, best: Mapping[str, Object]) -> tuple[list[Host], list[str]]:
-    """The hosts of the mesh that a VirtualService names, and the names that are none of it."""
-    known: dict[str, Host] = {}
-    unknown = []
-    for name in hosts_of_route(resource):
-        if not is_wild(name):
-            if name in listener.hosts:
-                known[name] = listener.hosts[name]
-            else:
-                unknown.append(name)
-            continue
-        matching = [host for host in listener.hosts.values() if overlaps(host.name, name)]
-        known.update({host.name: host for host in matching if best.get(host.name) is resource})
-        if not matching:
-            unknown.append(name)
-    return list(known.values()), unknown
 
 
 # ---- connections: TCP and TLS ----

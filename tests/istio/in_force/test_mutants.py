@@ -46,27 +46,24 @@ def the_namespace_of_the_host_goes_before_that_of_the_client() -> Patch:
 
 
 def the_root_namespace_goes_before_that_of_the_host() -> Patch:
-    original = destination_rules.Rules.all_for
+    original = destination_rules.Rules._seen
 
-    def all_for(self: Any, namespace: str, host: Any) -> Any:
-        local = self._local.get(namespace, {})
-        if hosts.most_specific(host.name, local) is None and self._seen(self._root, host, namespace):
-            return self._seen(self._root, host, namespace)
-        return original(self, namespace, host)
+    def seen(self: Any, owner: str, host: Any, namespace: str) -> Any:
+        return original(self, self._root, host, namespace) or original(self, owner, host, namespace)
 
-    return destination_rules.Rules, "all_for", all_for
+    return destination_rules.Rules, "_seen", seen
 
 
 def a_wildcard_matches_no_host() -> Patch:
-    return destination_rules, "most_specific", lambda host, named: (host, named[host]) if host in named else None
+    return hosts.ByHost, "most_specific", lambda self, host: self._named.get(host)
 
 
 def the_shortest_wildcard_wins() -> Patch:
-    def most_specific(host: str, named: Any) -> Any:
-        around = [name for name in named if hosts.overlaps(name, host)]
-        return (min(around, key=len), named[min(around, key=len)]) if around else None
+    def most_specific(self: Any, host: str) -> Any:
+        around = [name for name in self._named if hosts.overlaps(name, host)]
+        return self._named[min(around, key=len)] if around else None
 
-    return destination_rules, "most_specific", most_specific
+    return hosts.ByHost, "most_specific", most_specific
 
 
 def the_youngest_traffic_policy_counts() -> Patch:
@@ -173,12 +170,12 @@ def resources_of_all_revisions_are_read() -> Patch:
 
 
 def a_wildcard_goes_before_an_exact_host() -> Patch:
-    original = virtual_services._matched
+    original = sidecar_scope._hosts_named
 
-    def matched(resource: Any, listener: Any, best: Any) -> Any:
-        return original(resource, listener, dict.fromkeys(listener.hosts, resource))
+    def hosts_named(resource: Any, names: Any, known: Any, best: Any) -> Any:
+        return original(resource, names, known, dict.fromkeys(known, resource))
 
-    return virtual_services, "_matched", matched
+    return sidecar_scope, "_hosts_named", hosts_named
 
 
 def ports_have_no_mode_of_their_own() -> Patch:
