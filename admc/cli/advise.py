@@ -90,6 +90,7 @@ def advise(
     """
     from admc.base.findings.report import Format, Report
     from admc.base.terminal import width
+    from admc.cli.output import render as render_report
     from admc.cli.output import show_report, write_out
     from admc.istio.run import Options, run
     from dsl.diagnostics.diagnostic import Diagnostics, Severity
@@ -118,6 +119,11 @@ def advise(
 
         facts = facts_of(outcome.advice)
     report = Report(shown, outcome.exit_code, "", facts)
+    if outcome.advice is not None and format_ is AdviseFormat.MARKDOWN:
+        from admc.istio import markdown
+
+        write_out(markdown.render(outcome.advice, render_report(report, Format.MARKDOWN)))
+        return outcome.exit_code
     show_report(report, Format(format_.value))
     if outcome.advice is not None and format_ is AdviseFormat.TEXT:
         from admc.istio.text import render

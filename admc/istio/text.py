@@ -28,7 +28,7 @@ _MOST_REASONS: Final = 5
 
 def render(advice: Advice, width: int | None = None) -> str:
     parts = [
-        list(_summary(advice)),
+        list(summary(advice)),
         list(_reasons(advice)),
         list(_features(advice, width)),
         list(_nowhere(advice, width)),
@@ -48,7 +48,8 @@ def render(advice: Advice, width: int | None = None) -> str:
 # ---- the head ----
 
 
-def _summary(advice: Advice) -> Iterator[str]:
+def summary(advice: Advice) -> Iterator[str]:
+    """The head of the answer."""
     least = "at least " if advice.at_least else ""
     pods = _counted(advice.pods, "pod")
     yield f"{least}{_counted(advice.sidecars, 'sidecar')} today ({pods}){_by(advice.by_declaration)}{_calls(advice)}"

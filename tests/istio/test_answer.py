@@ -1,0 +1,350 @@
+"""The answer of `admc advise`: reasons, features, calls, findings about what is in force, and exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from admc.istio.calls import read_calls
+from admc.istio.in_force.calls import Call
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
+from dsl.text import SourceText
+from tests.cli.command import Admc
+from tests.istio.in_force.meshes import (
+    app,
+    authorization,
+    destination_rule,
+    entry,
+    injected,
+    mesh,
+    peer_authentication,
+    port,
+    resource,
+    telemetry,
+    to,
+    virtual_service,
+)
+from tests.istio.objects import NETWORKING, Json, objects, thing
+
+MESH: list[Json] = [*injected("shop"), *app("web", replicas=2), *app("cart")]
+CART = "cart.shop.svc.cluster.local"
+TIMEOUT = [{"route": [to(CART)], "timeout": "1s"}]
+ROUTE = virtual_service("v", hosts=[CART], http=TIMEOUT)
+
+
+@pytest.fixture
+def admc(capfd: pytest.CaptureFixture[str]) -> Admc:
+    return Admc(capfd)
+
+
+@pytest.fixture
+def advise(admc: Admc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the command on documents, with JSON as its format."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*documents: Json, options: tuple[str, ...] = ()) -> dict[str, Any]:
+        Path("mesh.yaml").write_text(objects(*documents), encoding="utf-8")
+        made: dict[str, Any] = json.loads(admc("advise", "mesh.yaml", "--format", "json", *options).out)
+        return made
+
+    return run
+
+
+def codes(made: dict[str, Any]) -> list[str]:
+    return [item["code"] for item in made["diagnostics"]]
+
+
+# ---- reasons ----
+
+
+def test_reasons_are_sorted_by_what_they_keep_alone(advise: Any) -> None:
+    some = authorization("some", rules=[{"from": [{"source": {"ipBlocks": ["10.0.0.0/8"]}}]}])
+    some["spec"]["selector"] = {"matchLabels": {"app": "cart"}}
+    logs = telemetry("logs", accessLogging=[{}])
+    made = advise(*MESH, some, logs)
+    assert [(it["for"], it["reason"], it["sidecars"], it["alone"], it["layer"]) for it in made["reasons"]] == [
+        ("telemetry", "Telemetry shop/logs", 3, 2, 7),
+        ("routes, retries, pools, authorization", "AuthorizationPolicy shop/some", 1, 0, 4),
+    ]
+    assert [(it["for"], it["sidecars"], it["of_layer_7"]) for it in made["groups"]] == [
+        ("routes, retries, pools, authorization", 1, 0),
+        ("telemetry", 3, 3),
+    ]
+
+
+def test_a_reason_has_the_line_of_what_is_in_force(advise: Any) -> None:
+    plain = {"match": [{"sourceLabels": {"app": "other"}}], "route": [to(CART)], "timeout": "9s"}
+    made = advise(*MESH, virtual_service("v", hosts=[CART], http=[plain, *TIMEOUT]))
+    lines = Path("mesh.yaml").read_text(encoding="utf-8").splitlines()
+    (reason,) = made["reasons"]
+    shown = lines[reason["location"]["line"] - 1 :]
+    assert next(line for line in shown if "timeout" in line).strip() == '"timeout": "1s"'
+
+
+def test_what_is_not_judged_is_a_group_of_its_own(advise: Any) -> None:
+    patch = {"applyTo": "CLUSTER", "patch": {"operation": "MERGE"}}
+    unjudged = resource("networking.istio.io/v1alpha3", "EnvoyFilter", "f", "shop", None, {"configPatches": [patch]})
+    made = advise(*MESH, unjudged)
+    assert made["groups"] == [{"for": "what admc does not judge", "sidecars": 3, "of_layer_7": 3}]
+    assert made["free"] == 0
+
+
+def test_settings_of_the_mesh_configuration_hold_everywhere(advise: Any) -> None:
+    text = "defaultTrafficPolicy: {connectionPool: {tcp: {maxConnections: 5}}}\naccessLogFile: /dev/stdout\n"
+    made = advise(*MESH, thing("v1", "ConfigMap", "istio", "istio-system", data={"mesh": text}))
+    assert [(it["for"], it["reason"], it["does"], it["sidecars"]) for it in made["reasons"]] == [
+        ("routes, retries, pools, authorization", "ConfigMap istio-system/istio", ["connection pools"], 3),
+        ("telemetry", "ConfigMap istio-system/istio", ["telemetry"], 3),
+    ]
+
+
+def test_pods_and_not_workloads_are_counted(advise: Any) -> None:
+    made = advise(*MESH, ROUTE)
+    assert (made["reasons"][0]["sidecars"], made["kept"]["sidecars"], made["free"]) == (3, 3, 0)
+
+
+# ---- features ----
+
+
+def unasked(made: dict[str, Any]) -> dict[str, list[int]]:
+    return {it["feature"]: [it["sidecars"], it["added"], it["kept_in_all"]] for it in made["unasked"]}
+
+
+def test_a_feature_costs_what_it_adds_and_with_those_before_it(advise: Any) -> None:
+    own = [
+        *injected("shop"),
+        *app("web", replicas=2),
+        *app("rpc", "shop", port(90, "grpc")),
+        *app("db", "shop", port(91, "tcp")),
+    ]
+    policy = authorization("a", rules=[{"from": [{"source": {"ipBlocks": ["10.0.0.0/8"]}}]}])
+    policy["spec"]["selector"] = {"matchLabels": {"app": "db"}}
+    assert unasked(advise(*own, policy)) == {
+        "mtls": [4, 3, 4],
+        "retries": [4, 3, 4],
+        "balancing": [4, 3, 4],
+        "metrics": [4, 3, 4],
+        "normalization": [3, 3, 4],
+    }
+    made = advise(*own, policy, options=("--keep", "normalization"))
+    assert (made["kept"]["sidecars"], made["kept"]["features"], made["free"]) == (4, ["normalization"], 0)
+    assert [(it["reason"], it["alone"]) for it in made["reasons"]] == [
+        ("paths normalized", 3),
+        ("AuthorizationPolicy shop/a", 1),
+    ]
+
+
+def settings(text: str) -> list[Json]:
+    return [thing("v1", "ConfigMap", "istio", "istio-system", data={"mesh": text})]
+
+
+def in_network(name: str) -> Json:
+    return app(f"far-{name}", "other", labels={"topology.istio.io/network": name})[0]
+
+
+ENTRY = entry("e", hosts=["a.example"], ports=[{"number": 443, "name": "t", "protocol": "TLS"}])
+CAPTURE = {"environmentVariables": {"ISTIO_META_DNS_CAPTURE": "true"}}
+OF_CART = {"selector": {"matchLabels": {"app": "cart"}}}
+EJECTING = destination_rule("d", host="cart", trafficPolicy={"outlierDetection": {"consecutive5xxErrors": 3}})
+
+
+@pytest.mark.parametrize(
+    ("feature", "documents", "number"),
+    [
+        ("registry-only", settings("outboundTrafficPolicy: {mode: REGISTRY_ONLY}"), 3),
+        ("registry-only", [], 0),
+        ("service-entries", [ENTRY], 3),
+        ("dns", settings('defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: "true"}}'), 3),
+        ("dns", [resource("networking.istio.io/v1beta1", "ProxyConfig", "p", "shop", None, {**OF_CART, **CAPTURE})], 1),
+        ("dns", [], 0),
+        ("locality", [EJECTING], 3),
+        ("locality", [EJECTING, *settings("localityLbSetting: {enabled: false}")], 0),
+        ("locality", [], 0),
+        ("networks", [in_network("a"), in_network("b")], 3),
+        ("networks", [in_network("a")], 0),
+        ("mtls", [], 3),
+        ("mtls", settings("enableAutoMtls: false"), 0),
+        ("mtls", [peer_authentication("p", mtls={"mode": "DISABLE"})], 0),
+        ("retries", settings("defaultHttpRetryPolicy: {attempts: 0}"), 0),
+        ("normalization", settings("pathNormalization: {normalization: NONE}"), 0),
+    ],
+)
+def test_features(advise: Any, feature: str, documents: list[Json], number: int) -> None:
+    assert unasked(advise(*MESH, *documents)).get(feature, [0])[0] == number
+
+
+def test_an_unknown_feature_or_code_is_refused(advise: Any) -> None:
+    made = advise(*MESH, options=("--keep", "mtsl"))
+    assert (made["exit_code"], codes(made)) == (1, ["ADM801"])
+    assert made["diagnostics"][0]["hint"] == "did you mean `mtls`?"
+    made = advise(*MESH, options=("--fail-on", "ADM001"))
+    assert (made["exit_code"], codes(made)) == (1, ["ADM801"])
+
+
+# ---- findings ----
+
+
+def test_fields_of_http_at_a_port_without_http(advise: Any) -> None:
+    own = [*injected("shop"), *app("db", "shop", port(90, "tcp"))]
+    rule = {"to": [{"operation": {"paths": ["/a"]}}]}
+    for action, words in (("ALLOW", "admits nothing"), ("DENY", "holds for more than it says")):
+        (finding,) = advise(*own, authorization("a", action=action, rules=[rule]))["diagnostics"]
+        assert (finding["code"], finding["severity"]) == ("ADM989", "warning")
+        assert f"this rule {words}" in finding["message"]
+        assert finding["message"].endswith("shop/db:90")
+
+
+def test_an_allow_of_everything(advise: Any) -> None:
+    some = authorization("some", rules=[{"from": [{"source": {"ipBlocks": ["10.0.0.0/8"]}}]}])
+    made = advise(*MESH, authorization("all", rules=[{}]), some)
+    (finding,) = made["diagnostics"]
+    assert finding["code"] == "ADM990"
+    assert "AuthorizationPolicy `shop/some`: it refuses nothing at 2 workloads" in finding["message"]
+    assert made["free"] == 3
+
+
+def times(document: Json, created: str) -> Json:
+    return {**document, "metadata": {**document["metadata"], "creationTimestamp": created}}
+
+
+def test_age_that_is_not_known(advise: Any) -> None:
+    other = virtual_service("w", hosts=[CART], http=TIMEOUT)
+    made = advise(*MESH, ROUTE, other)
+    assert codes(made) == ["ADM991", "ADM992"]
+    assert (
+        "whether it counts, or VirtualService `shop/v` does, depends on their age" in made["diagnostics"][0]["message"]
+    )
+    known = times(ROUTE, "2020-01-01T00:00:00Z"), times(other, "2021-01-01T00:00:00Z")
+    assert codes(advise(*MESH, *known)) == ["ADM992"]
+    private = virtual_service("w", hosts=[CART], http=TIMEOUT, exportTo=["."])
+    assert codes(advise(*MESH, ROUTE, private)) == ["ADM992"]  # its scope decides, and not its age
+    modes = [peer_authentication(name, mtls={"mode": "STRICT"}) for name in ("a", "b")]
+    assert codes(advise(*MESH, *modes)) == ["ADM991", "ADM992"]
+
+
+def test_what_is_in_force_nowhere_is_a_note_and_may_fail(advise: Any) -> None:
+    gone = peer_authentication("p", "empty", mtls={"mode": "STRICT"})
+    made = advise(*MESH, gone)
+    (finding,) = made["diagnostics"]
+    assert (finding["code"], finding["severity"], made["exit_code"]) == ("ADM992", "note", 0)
+    assert finding["message"] == "PeerAuthentication `empty/p`: it is in force nowhere: it selects no workload"
+    assert advise(*MESH, gone, options=("--fail-on", "ADM992"))["exit_code"] == 4
+    assert advise(*MESH, gone, options=("--fail-on", "ADM989"))["exit_code"] == 0
+
+
+def test_an_error_goes_before_a_breach(advise: Any) -> None:
+    broken = thing(NETWORKING, "VirtualService", "broken", spec={"hsts": ["a"]})
+    gone = peer_authentication("p", "empty", mtls={"mode": "STRICT"})
+    assert advise(*MESH, gone, broken, options=("--fail-on", "ADM992", "--keep-going"))["exit_code"] == 1
+
+
+def test_notes_are_a_list_in_the_text(admc: Admc, advise: Any) -> None:
+    advise(*MESH, peer_authentication("p", "empty", mtls={"mode": "STRICT"}))
+    run = admc("advise", "mesh.yaml")
+    assert "ADM992" not in run.err
+    assert "PeerAuthentication empty/p  it selects no workload  mesh.yaml:" in run.out
+
+
+@pytest.mark.parametrize("format_", ["sarif", "github", "markdown"])
+def test_other_formats_have_the_findings(admc: Admc, advise: Any, format_: str) -> None:
+    advise(*MESH, peer_authentication("p", "empty", mtls={"mode": "STRICT"}))
+    run = admc("advise", "mesh.yaml", "--format", format_)
+    assert (run.code, run.err) == (0, "")
+    assert "ADM992" in run.out
+    if format_ == "markdown":
+        assert run.out.startswith("```text\n3 sidecars today (3 pods)")
+    if format_ == "sarif":
+        (result,) = json.loads(run.out)["runs"][0]["results"]
+        assert result["level"] == "note"
+
+
+def test_markdown_has_the_reasons_as_a_table(admc: Admc, advise: Any) -> None:
+    advise(*MESH, ROUTE)
+    run = admc("advise", "mesh.yaml", "--format", "markdown")
+    (row,) = [line for line in run.out.splitlines() if line.startswith("| 3")]
+    assert row.startswith("| 3 | 3 | 7 | VirtualService shop/v\\: a route | `mesh.yaml:")
+    assert run.out.endswith("No findings.\n")
+
+
+# ---- calls ----
+
+
+def series(caller: str, host: str, *values: str, namespace: str = "shop", **labels: str) -> Json:
+    metric = {"source_workload": caller, "source_workload_namespace": namespace, "destination_service": host, **labels}
+    return {"metric": metric, "values": [[index * 86_400, value] for index, value in enumerate(values)]}
+
+
+def response(*result: Json, kind: str = "matrix") -> Json:
+    return {"status": "success", "data": {"resultType": kind, "result": list(result)}}
+
+
+def calls(data: object) -> tuple[Any, list[Diagnostic]]:
+    findings = Diagnostics()
+    text = data if isinstance(data, str) else json.dumps(data)
+    return read_calls(SourceText("calls.json", text), mesh(*MESH), findings), findings.items
+
+
+def test_metrics_say_which_calls_there_are_and_over_how_long() -> None:
+    one, none = series("web", CART, "1", "5", "9"), series("cart", "web.shop.svc.cluster.local", "0", "0")
+    measured, findings = calls(response(one, none, series("unknown", CART, "1", "2")))
+    assert findings == []
+    assert measured.calls.known == frozenset((Call("shop", "web", CART),))
+    assert (measured.days, measured.unattributed) == (2.0, 1)
+
+
+def test_several_answers_and_one_without_a_time() -> None:
+    vector = {"metric": series("web", CART)["metric"], "value": [1_700_000_000, "3"]}
+    tcp = series("cart", "db.shop.svc.cluster.local", "1", __name__="istio_tcp_connections_opened_total")
+    measured, findings = calls([response(vector, kind="vector"), response(tcp)])
+    assert findings == []
+    assert {it.host for it in measured.calls.known} == {CART, "db.shop.svc.cluster.local"}
+    assert calls(response(vector, kind="vector"))[0].days is None
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ("{", "it is no JSON"),
+        ([1], "must be a mapping"),
+        ({**response(), "status": "error"}, "must be one of `success`"),
+        (response({"metric": {"source_workload": "a"}, "values": []}), "lacks the label `source_workload_namespace`"),
+        (response(series("a", "b", "1", __name__="up")), "`up` is not a metric of calls"),
+        (response({"metric": {}, "values": [[1, 2]]}), "must be a text"),
+    ],
+)
+def test_calls_that_cannot_be_read(data: object, words: str) -> None:
+    measured, (finding,) = calls(data)
+    assert measured is None
+    assert finding.code == "ADM993"
+    assert words in finding.message
+
+
+def test_a_topology_says_which_calls_there_are() -> None:
+    topology = {
+        "app": "shop",
+        "services": [{"name": "web", "protocol": "http", "port": 80}, {"name": "cart", "protocol": "http", "port": 80}],
+        "externals": [{"name": "world"}],
+        "calls": [{"source": "web", "destination": "cart"}, {"source": "world", "destination": "web"}],
+    }
+    measured, findings = calls(topology)
+    assert findings == []
+    assert measured.calls.known == frozenset((Call("shop", "web", CART),))
+    topology["calls"].append({"source": "web", "destination": "crt"})
+    _, (finding,) = calls(topology)
+    assert (finding.code, finding.hint) == ("ADM993", "did you mean `cart`?")
+
+
+def test_calls_narrow_the_answer(advise: Any, admc: Admc) -> None:
+    advise(*MESH, ROUTE)
+    Path("calls.json").write_text(json.dumps(response(series("web", CART, "1", "2"))), encoding="utf-8")
+    made = advise(*MESH, ROUTE, options=("--calls", "calls.json"))
+    assert (made["kept"]["sidecars"], made["free"]) == (2, 1)
+    assert made["calls"] == {"source": "calls.json", "days": 1.0, "calls": 1, "without_caller": 0}
+    run = admc("advise", "mesh.yaml", "--calls", "calls.json")
+    assert run.out.startswith("3 sidecars today (3 pods), by namespace labels; calls of calls.json over 1.0 days\n")
+    Path("calls.json").write_text("{}", encoding="utf-8")
+    made = advise(*MESH, ROUTE, options=("--calls", "calls.json"))
+    assert (made["exit_code"], codes(made)) == (1, ["ADM993"])
