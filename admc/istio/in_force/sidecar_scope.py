@@ -34,8 +34,16 @@ class Named(NamedTuple):
     resource: Object
     known: tuple[Host, ...]
     """Those of the mesh. A wildcard stands for the hosts that no other one names more specifically."""
-    unknown: tuple[str, ...]
-    """The names that are none of the mesh."""
+    by_name: Mapping[str, tuple[Host, ...]]
+    """For each of its names all hosts of the mesh that have it."""
+
+    def unknown(self, port: int) -> list[str]:
+        """The names that no host with a port has: there they are none of the mesh."""
+        return [
+            name
+            for name, hosts in self.by_name.items()
+            if not any(it.number == port for host in hosts for it in host.ports)
+        ]
 
 
 class Listener(NamedTuple):
@@ -147,7 +155,10 @@ def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
         for virtual_service in listener.virtual_services:
             for destination in destinations(virtual_service):
                 name = destination.host.lower()
-                chosen = _preferred([it for it in view.by_name.get(name, ()) if it.is_seen(namespace)], namespace)
+                # Istio takes one of the sidecar's own namespace also where that is not exported to it.
+                named = view.by_name.get(name, ())
+                own = [it for it in named if it.namespace == namespace or it.is_seen(namespace)]
+                chosen = _preferred(own, namespace)
                 if chosen is not None and _has_port(chosen, listener.port):
                     known.setdefault(name, _at_port(chosen, listener.port))
     return Scope(namespace, sidecar, listeners, known)
@@ -184,19 +195,16 @@ def _hosts_named(
     resource: Object, names: list[str], hosts: Mapping[str, Host], best: Mapping[str, Object | None]
 ) -> Named:
     known: dict[str, Host] = {}
-    unknown = []
+    by_name: dict[str, tuple[Host, ...]] = {}
     for name in names:
-        if not is_wild(name):
-            if name in hosts:
-                known[name] = hosts[name]
-            else:
-                unknown.append(name)
-            continue
-        matching = [host for host in hosts.values() if overlaps(host.name, name)]
-        known.update({host.name: host for host in matching if best.get(host.name) is resource})
-        if not matching:
-            unknown.append(name)
-    return Named(resource, tuple(known.values()), tuple(unknown))
+        if is_wild(name):
+            matching = tuple(host for host in hosts.values() if overlaps(host.name, name))
+            known.update({host.name: host for host in matching if best.get(host.name) is resource})
+        else:
+            matching = (hosts[name],) if name in hosts else ()
+            known.update({host.name: host for host in matching})
+        by_name[name] = matching
+    return Named(resource, tuple(known.values()), by_name)
 
 
 def _has_port(host: Host, number: int | None) -> bool:

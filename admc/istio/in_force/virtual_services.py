@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN_HOSTS_PORT: Final = 80
 """The port at which sidecars have routes for hosts that are none of the mesh."""
+_DECLARED_HTTP: Final = frozenset((Protocol.HTTP, Protocol.HTTP2))
 _PLAIN: Final = frozenset(("name", "match", "route"))
 _PLAIN_DESTINATION: Final = frozenset(("host", "port"))
 _STATIC: Final = frozenset(("name", "port", "gateways", "sourceLabels", "sourceNamespace", "statPrefix"))
@@ -114,21 +115,18 @@ class Router:
         return Routing((*taken.values(), *connections), tuple(behind))
 
     def _http(self, scope: Scope, listener: Listener, workload: Workload, behind: list[Behind]) -> Iterator[Taken]:
-        ports = {port.number for host in listener.hosts.values() for port in host.ports if port.protocol.may_be_http}
-        for resource, known, unknown in listener.named:
-            routes = self.routes(resource)
+        # Where the protocol of a port is detected for all hosts, each has its own routes, and other names have none.
+        shared = {it.number for host in listener.hosts.values() for it in host.ports if it.protocol in _DECLARED_HTTP}
+        for named in listener.named:
+            routes = self.routes(named.resource)
             if not routes:
                 continue
-            for host in known:
-                for port in host.ports:
-                    if port.protocol.may_be_http and scope.listener(port.number) is listener:
-                        yield from _at(resource, routes, host.name, port.number, listener, workload, behind)
-            numbers = {port.number for host in known for port in host.ports if port.protocol.may_be_http}
-            numbers = (numbers or {_UNKNOWN_HOSTS_PORT}) & ports
-            for name in unknown:
-                for number in sorted(numbers):
-                    if scope.listener(number) is listener:
-                        yield from _at(resource, routes, name, number, listener, workload, behind)
+            places = [(it.name, port.number) for it in named.known for port in it.ports if port.protocol.may_be_http]
+            numbers = {_UNKNOWN_HOSTS_PORT, *(number for _, number in places)} & shared
+            places += [(name, number) for number in sorted(numbers) for name in named.unknown(number)]
+            for name, number in places:
+                if scope.listener(number) is listener:
+                    yield from _at(named.resource, routes, name, number, listener, workload, behind)
 
 
 def _asks_for_labels(scope: Scope, routes: Callable[[Object], tuple[Route, ...]]) -> bool:

@@ -125,3 +125,16 @@ def test_a_route_makes_its_destinations_known() -> None:
     split = virtual_service("split", "bank", hosts=[PAY], http=[{"route": [to(LOG)]}])
     done = lines(*MESH, narrow, split, RESOURCES[3])
     assert "cart> log.ops:80 d-ops: balancing (7)" in done
+
+
+def test_a_route_makes_a_host_of_its_own_namespace_known_though_it_is_not_exported_there() -> None:
+    metadata = {"annotations": {"networking.istio.io/exportTo": "ops"}}
+    spec = {"selector": {"app": "pay"}, "ports": [{"port": 80, "name": "http"}]}
+    hidden = thing("v1", "Service", "hidden", "bank", metadata=metadata, spec=spec)
+    host = "hidden.bank.svc.cluster.local"
+    rule = destination_rule("d", "bank", host=host, trafficPolicy=BALANCING)
+    leading = virtual_service("leading", "bank", hosts=[PAY], http=[{"route": [to(host)]}])
+    assert not any(line.startswith("pay>") for line in lines(*MESH, hidden, rule))
+    done = lines(*MESH, hidden, rule, leading)
+    assert "pay> hidden.bank:80 d: balancing (7)" in done
+    assert not any(line.startswith("cart> hidden") for line in done)

@@ -140,6 +140,17 @@ def test_a_host_that_is_none_of_the_mesh_has_routes_at_port_80_alone() -> None:
     assert unused_lines(*mesh, outside) == {"v: NO_HOST"}
 
 
+def test_a_host_is_none_of_the_mesh_at_a_port_that_it_lacks() -> None:
+    mesh = [*injected("shop", "bank"), *app("cart"), *app("pay", "bank", port(90))]
+    assert client(route("v"), mesh=mesh) == {"pay.bank:80 v", "pay.bank:90 v"}
+    both = virtual_service("v", "bank", hosts=[PAY, "www.example.com"], http=[{"route": [to(PAY)], **TIMEOUT}])
+    assert client(both, mesh=mesh) == {
+        f"{host}:{number} v" for host in ("pay.bank", "www.example.com") for number in (80, 90)
+    }
+    detected = [*injected("shop", "bank"), *app("cart", "shop", port(91)), *app("pay", "bank", port(90, "any"))]
+    assert client(both, mesh=detected) == {"pay.bank:90 v"}
+
+
 def test_routes_of_connections() -> None:
     mesh = [*injected("shop", "bank"), *app("cart"), *app("pay", "bank", port(82, "tcp-a"), port(443, "tls"))]
     tcp = virtual_service("t", "bank", hosts=[PAY], tcp=[{"route": [to("cart.shop.svc.cluster.local")]}])
