@@ -70,6 +70,12 @@ def advise(
             help="The calls between workloads: what Prometheus answers about `istio_requests_total`, or a topology.",
         ),
     ] = None,
+    guess_calls: Annotated[
+        bool,
+        typer.Option(
+            "--guess-calls", help="Take as calls the names of Services in commands, arguments and environments of pods."
+        ),
+    ] = False,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -97,6 +103,8 @@ def advise(
 
     _check_installed()
     _check_usage(paths, kubeconfig, cluster=cluster)
+    if calls is not None and guess_calls:
+        raise wrong_usage("ADM801", "`--calls` and `--guess-calls` exclude each other", hint="leave one of them out")
     findings = Diagnostics()
     sources = _from_cluster(kubeconfig, findings) if cluster else _from_files(paths or [], findings, raw=raw)
     options = Options(
@@ -106,6 +114,7 @@ def advise(
         raw,
         _features(keep),
         None if calls is None else _calls(calls),
+        guess_calls,
         _codes(fail_on or []),
     )
     outcome = run(sources, options, findings)

@@ -67,6 +67,7 @@ def _calls(advice: Advice) -> dict[str, object] | None:
         return None
     return {
         "source": measured.source,
+        "guessed": measured.is_guess,
         "days": measured.days,
         "calls": len(measured.calls.known or ()),
         "without_caller": measured.unattributed,

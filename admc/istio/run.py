@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import Exit
 from admc.istio.advice import Advice, Judgement, advise
-from admc.istio.calls import Measured, read_calls
+from admc.istio.calls import Measured, guess_calls, read_calls
 from admc.istio.findings import findings_of
 from admc.istio.implicit import Feature
 from admc.istio.in_force.calls import EVERY_CALL
@@ -35,6 +35,8 @@ class Options(NamedTuple):
     keep: tuple[Feature, ...] = ()
     calls: SourceText | None = None
     """The text of `--calls`."""
+    guess: bool = False
+    """Whether calls are taken from the names of Services in pods."""
     fail_on: frozenset[str] = frozenset()
     """The codes of findings with which the run ends with exit code 4."""
 
@@ -64,7 +66,9 @@ def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> O
     elif not is_declared(mesh):
         findings.add(_undeclared())
         return Outcome(None, tuple(findings.items), Exit.INPUT)
-    measured = None if options.calls is None else read_calls(options.calls, mesh, findings)
+    measured = guess_calls(mesh) if options.guess else None
+    if options.calls is not None:
+        measured = read_calls(options.calls, mesh, findings)
     if findings.has_errors and not options.keep_going:
         return Outcome(None, tuple(findings.items), Exit.INPUT)
     judgement = judge(mesh, measured)

@@ -82,6 +82,8 @@ def _calls(advice: Advice) -> str:
     measured = advice.measured
     if measured is None:
         return "; at most, since no --calls"
+    if measured.is_guess:
+        return f"; calls are guessed from {measured.source}"
     over = "" if measured.days is None else f" over {measured.days:.1f} days"
     unknown = "" if not measured.unattributed else f" ({measured.unattributed} of callers without a name)"
     return f"; calls of {visible(measured.source)}{over}{unknown}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.in_force.effects import Direction, Effect, Layer, What
 from admc.istio.in_force.protocols import Protocol
-from admc.istio.in_force.registry import container_port
+from admc.istio.in_force.registry import container_port, pod_spec
 from admc.istio.in_force.selection import attached, items, mapping
 from admc.istio.in_force.view import SECURITY, key_of
 from admc.istio.mesh.model import Place, Workload, spec_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from admc.istio.in_force.view import View
-    from admc.manifests.documents import Object, Where
+    from admc.manifests.documents import Object
 
 KIND: Final = "AuthorizationPolicy"
 _DRY_RUN: Final = "istio.io/dry-run"
@@ -146,9 +146,7 @@ def layer(manifest: Object) -> Layer:
 
 def identity(workload: Workload, trust_domain: str) -> tuple[str, str, str, str]:
     """Trust domain, namespace, service account and principal of a workload's pods."""
-    manifest = workload.object
-    where: Where = manifest.template if manifest.template is not None else ("spec", "template")
-    account = str(at(manifest.data, (*where, "spec", "serviceAccountName")) or "default")
+    account = str(at(pod_spec(workload), ("serviceAccountName",)) or "default")
     principal = f"{trust_domain}/ns/{workload.namespace}/sa/{account}"
     return trust_domain, workload.namespace, account, principal
 

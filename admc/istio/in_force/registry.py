@@ -164,14 +164,18 @@ def _is_mutual(labels: Mapping[str, Any]) -> bool:
     return labels.get(_TLS_MODE) == "istio"
 
 
+def pod_spec(workload: Workload) -> Any:
+    """The spec of a workload's pods."""
+    manifest = workload.object
+    where = manifest.template if manifest.template is not None else ("spec", "template")
+    return at(manifest.data, (*where, "spec"))
+
+
 def container_port(workload: Workload, target: int | str) -> int | None:
     """The number of a port of a workload's pods; None if no container names it."""
     if isinstance(target, int):
         return target
-    manifest = workload.object
-    where = manifest.template if manifest.template is not None else ("spec", "template")
-    spec = at(manifest.data, (*where, "spec"))
-    for container in items(at(spec, ("containers",))):
+    for container in items(at(pod_spec(workload), ("containers",))):
         for port in items(at(container, ("ports",))):
             if at(port, ("name",)) == target:
                 number = at(port, ("containerPort",))

@@ -45,6 +45,7 @@ _PORT_OR_NAME: Final[Schema] = {"type": ["integer", "string", "null"]}
 _CONTAINER: Final = _mapping(
     name=TEXT,
     restartPolicy=TEXT,
+    command=_list(ANYTHING),
     args=_list(ANYTHING),
     env=_list(_mapping(name=TEXT, value=ANYTHING)),
     ports=_list(_mapping(name=TEXT, containerPort=NUMBER, protocol=TEXT)),
