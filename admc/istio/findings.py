@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.istio.in_force import authorization
 from admc.istio.in_force.effects import Cause, Unused, What, key_of_place
-from admc.istio.in_force.sidecar_scope import exports_of_route
+from admc.istio.in_force.exports import exports_of_route
 from admc.istio.inputs.reading import diagnostic, named
 from admc.istio.mesh.model import spec_of
 from admc.istio.schemas.violation import Violation

@@ -377,6 +377,8 @@ def test_the_answer_says_that_it_guesses(advise: Any, admc: Admc) -> None:
     made = advise(*injected("shop"), *web, *app("cart"), ROUTE, options=("--guess-calls",))
     assert (made["kept"]["sidecars"], made["calls"]["guessed"]) == (2, True)
     run = admc("advise", "mesh.yaml", "--guess-calls")
-    assert "; calls are guessed from the pods' commands, arguments and environment" in run.out.replace("\n  and ", " and ")
+    assert "; calls are guessed from the pods' commands, arguments and environment" in run.out.replace(
+        "\n  and ", " and "
+    )
     made = advise(*MESH, options=("--guess-calls", "--calls", "calls.json"))
     assert (made["exit_code"], codes(made)) == (1, ["ADM801"])

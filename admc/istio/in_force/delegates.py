@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from admc.istio.in_force.exports import is_seen
 from admc.istio.in_force.selection import items, mapping
-from admc.istio.in_force.sidecar_scope import is_seen
 from admc.istio.mesh.model import Place, spec_of
 from admc.istio.mesh.references import NETWORKING
 from admc.manifests.documents import at

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from admc.istio.in_force.delegates import http_routes
+from admc.istio.in_force.exports import exports_of_route
 from admc.istio.in_force.hosts import ByHost, is_wild, is_within, overlaps, resolved
-from admc.istio.in_force.registry import Host, exported_to, is_exported
+from admc.istio.in_force.registry import Host
 from admc.istio.in_force.selection import WORKLOAD_LABELS, has_labels, items, selector
 from admc.istio.mesh.model import Workload, spec_of
-from admc.istio.mesh.references import NETWORKING, destinations
+from admc.istio.mesh.references import NETWORKING
 from admc.manifests.documents import Object, at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from admc.istio.in_force.view import View
 
@@ -153,15 +155,43 @@ def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
             known[name] = _with_ports(known[name], host) if name in known else host
     for listener in listeners:
         for virtual_service in listener.virtual_services:
-            for destination in destinations(virtual_service):
-                name = destination.host.lower()
+            for name, ports in _destinations(view, virtual_service, namespace).items():
                 # Istio takes one of the sidecar's own namespace also where that is not exported to it.
                 named = view.by_name.get(name, ())
-                own = [it for it in named if it.namespace == namespace or it.is_seen(namespace)]
-                chosen = _preferred(own, namespace)
-                if chosen is not None and _has_port(chosen, listener.port):
-                    known.setdefault(name, _at_port(chosen, listener.port))
+                chosen = _preferred(
+                    [it for it in named if it.namespace == namespace or it.is_seen(namespace)], namespace
+                )
+                if chosen is None:
+                    continue
+                own = ports if listener.port is None else {listener.port}
+                narrowed = chosen if None in own else _at_ports(chosen, own)
+                if narrowed.ports or None in own:
+                    known.setdefault(name, narrowed)
     return Scope(namespace, sidecar, listeners, known)
+
+
+def _destinations(view: View, virtual_service: Object, namespace: str) -> dict[str, set[int | None]]:
+    """The hosts to which the routes for a namespace lead, with their ports; None where a route names none."""
+    made: dict[str, set[int | None]] = defaultdict(set)
+    for route in http_routes(view, virtual_service):
+        asked = [at(match, ("sourceNamespace",)) for match in items(route.data.get("match"))]
+        asked = [name for name in asked if name]
+        if not asked or namespace in asked:
+            parts = [at(it, ("destination",)) for it in items(route.data.get("route"))]
+            parts += [route.data.get("mirror"), *(at(it, ("destination",)) for it in items(route.data.get("mirrors")))]
+            _add_destinations(made, parts, route.place.object.namespace)
+    for protocol in ("tcp", "tls"):
+        for rule in items(spec_of(virtual_service).get(protocol)):
+            parts = [at(it, ("destination",)) for it in items(at(rule, ("route",)))]
+            _add_destinations(made, parts, virtual_service.namespace)
+    return made
+
+
+def _add_destinations(made: dict[str, set[int | None]], parts: list[Any], namespace: str) -> None:
+    for part in parts:
+        host = at(part, ("host",))
+        if isinstance(host, str) and host:
+            made[resolved(host, namespace)].add(at(part, ("port", "number")) or None)
 
 
 def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Object, ...]) -> Listener:
@@ -212,7 +242,11 @@ def _has_port(host: Host, number: int | None) -> bool:
 
 
 def _at_port(host: Host, number: int | None) -> Host:
-    return host if not number else host._replace(ports=tuple(it for it in host.ports if it.number == number))
+    return host if not number else _at_ports(host, {number})
+
+
+def _at_ports(host: Host, numbers: Collection[int | None]) -> Host:
+    return host._replace(ports=tuple(it for it in host.ports if it.number in numbers))
 
 
 def _with_ports(host: Host, other: Host) -> Host:
@@ -253,17 +287,8 @@ def _virtual_services(view: View, namespace: str) -> tuple[Object, ...]:
     return (*private, *named, *public)
 
 
-def exports_of_route(view: View, virtual_service: Object) -> frozenset[str]:
-    otherwise = view.configuration.exports.virtual_services
-    return exported_to(items(spec_of(virtual_service).get("exportTo")), virtual_service.namespace, otherwise)
-
-
 def is_for_sidecars(virtual_service: Object) -> bool:
     """Whether a VirtualService names sidecars, and is none that others delegate to."""
     spec = spec_of(virtual_service)
     gateways = items(spec.get("gateways"))
     return bool(spec.get("hosts")) and (not gateways or MESH_GATEWAY in gateways)
-
-
-def is_seen(view: View, virtual_service: Object, namespace: str) -> bool:
-    return is_exported(exports_of_route(view, virtual_service), namespace)

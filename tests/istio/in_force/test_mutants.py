@@ -11,6 +11,7 @@ from admc.istio.in_force import (
     authorization,
     delegates,
     destination_rules,
+    exports,
     hosts,
     identity,
     judge,
@@ -149,12 +150,12 @@ def labels_of_the_client_are_not_compared() -> Patch:
 
 
 def exports_are_not_looked_at() -> Patch:
-    return sidecar_scope, "exported_to", lambda *_: frozenset("*")
+    return exports, "exported_to", lambda *_: frozenset("*")
 
 
 def the_default_of_exports_is_not_looked_at() -> Patch:
-    original = sidecar_scope.exported_to
-    return sidecar_scope, "exported_to", lambda names, namespace, otherwise: original(names, namespace, ("*",))
+    original = exports.exported_to
+    return exports, "exported_to", lambda names, namespace, otherwise: original(names, namespace, ("*",))
 
 
 def routes_of_gateways_hold_at_sidecars() -> Patch:

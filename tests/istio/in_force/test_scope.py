@@ -9,6 +9,7 @@ from tests.istio.in_force.meshes import (
     destination_rule,
     injected,
     lines,
+    port,
     sidecar,
     to,
     unused_lines,
@@ -138,3 +139,36 @@ def test_a_route_makes_a_host_of_its_own_namespace_known_though_it_is_not_export
     done = lines(*MESH, hidden, rule, leading)
     assert "pay> hidden.bank:80 d: balancing (7)" in done
     assert not any(line.startswith("cart> hidden") for line in done)
+
+
+def test_a_route_for_another_namespace_makes_nothing_known() -> None:
+    narrow = sidecar("s", egress=[{"hosts": ["bank/*"]}])
+
+    def rules(**match: object) -> set[str]:
+        http = [{"match": [{"uri": {"prefix": "/a"}}, match], "route": [to(LOG)]}, {"route": [to(PAY)]}]
+        done = lines(*MESH, narrow, virtual_service("split", "bank", hosts=[PAY], http=http), RESOURCES[3])
+        return {line for line in done if line.startswith("cart>") and "d-ops" in line}
+
+    assert rules(sourceNamespace="shop") == {"cart> log.ops:80 d-ops: balancing (7)"}
+    assert rules(sourceNamespace="bank") == set()
+
+
+def test_a_route_to_one_port_makes_that_port_known() -> None:
+    narrow = sidecar("s", egress=[{"hosts": ["bank/*"]}])
+    mesh = [
+        *injected("shop", "bank", "ops"),
+        *app("cart"),
+        *app("pay", "bank"),
+        *app("log", "ops", port(80), port(90, "tcp")),
+    ]
+
+    def ports(*numbers: int | None) -> set[str]:
+        routes = [to(LOG, **({} if number is None else {"port": {"number": number}})) for number in numbers]
+        http = [{"route": [{**it, "weight": 50} for it in routes]}]
+        done = lines(*mesh, narrow, virtual_service("split", "bank", hosts=[PAY], http=http), RESOURCES[3])
+        return {line.partition(" d-ops")[0] for line in done if line.startswith("cart>") and "d-ops" in line}
+
+    assert ports(80) == {"cart> log.ops:80"}
+    assert ports(90) == {"cart> log.ops:90"}
+    assert ports(90, None) == {"cart> log.ops:80", "cart> log.ops:90"}
+    assert ports(7) == set()
