@@ -17,6 +17,7 @@ from admc.cli.plan import KubeconfigOption
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from admc.cost.profiles.source import NamedProfile
     from admc.istio.implicit import Feature
     from admc.istio.inputs.reading import Source
     from dsl.diagnostics.diagnostic import Diagnostics
@@ -84,6 +85,14 @@ def advise(
             help="What Istio does unasked and is to stay: `mtls`, `retries`, `balancing` and others of the answer.",
         ),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="PROFILE",
+            help="Price the sidecars that could go by a profile, a file or a built-in one: what they take at rest.",
+        ),
+    ] = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option("--fail-on", metavar="CODE", help="End with exit code 4 if a finding has this code; repeatable."),
@@ -115,6 +124,7 @@ def advise(
         _features(keep),
         None if calls is None else _calls(calls),
         guess_calls,
+        None if profile is None else _profile(profile),
         _codes(fail_on or []),
     )
     outcome = run(sources, options, findings)
@@ -193,6 +203,12 @@ def _codes(codes: list[str]) -> frozenset[str]:
                 "ADM801", f"`--fail-on` names no code of this command: `{visible(code[:100])}`", hint=hint
             )
     return frozenset(codes)
+
+
+def _profile(named: str) -> NamedProfile:
+    from admc.cost.profiles.source import named_profile
+
+    return named_profile(named)
 
 
 def _calls(path: Path) -> SourceText:

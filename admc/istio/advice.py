@@ -16,12 +16,14 @@ from admc.istio.in_force.not_judged import is_for_gateways
 from admc.istio.in_force.view import key_of
 from admc.istio.mesh.model import Counting, Declaration, Mesh, Proxy, Revision, Workload, spec_of
 from admc.istio.mesh.references import NETWORKING
+from admc.istio.prices import Price, price
 from admc.istio.reasons import Answer, answer
 from admc.manifests.documents import Object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from admc.cost.profiles.source import NamedProfile
     from admc.istio.calls import Measured
 
 _MESH: Final = "mesh"
@@ -90,6 +92,8 @@ class Advice(NamedTuple):
     nowhere: tuple[Unused, ...]
     measured: Measured | None
     """None without `--calls`: each workload may call all that it sees."""
+    price: Price | None
+    """Of the sidecars without a reason, by a profile; None without one."""
     skipped: int
     """Documents and objects that were refused, and are missing in all numbers."""
 
@@ -102,13 +106,21 @@ class Judgement(NamedTuple):
     measured: Measured | None = None
 
 
-def advise(mesh: Mesh, judgement: Judgement, keep: Iterable[Feature] = (), skipped: int = 0) -> Advice:
+def advise(
+    mesh: Mesh,
+    judgement: Judgement,
+    keep: Iterable[Feature] = (),
+    profile: NamedProfile | None = None,
+    skipped: int = 0,
+) -> Advice:
     counts: Counter[Proxy] = Counter()
     for workload in mesh.workloads:
         counts.update({proxy: workload.number(proxy) for proxy in Proxy})
     wanted = frozenset(keep)
     features = implicit(mesh, judgement.force)
     written = answer(judgement.force)
+    chosen = answer(judgement.force, [it for it in features if it.feature in wanted]) if wanted else written
+    free = counts[Proxy.SIDECAR] - chosen.kept
     return Advice(
         counts[Proxy.SIDECAR],
         counts[Proxy.GATEWAY],
@@ -120,11 +132,12 @@ def advise(mesh: Mesh, judgement: Judgement, keep: Iterable[Feature] = (), skipp
         _judged(mesh, judgement),
         mesh.workloads,
         tuple(mesh.revisions[name] for name in sorted(mesh.revisions)),
-        answer(judgement.force, [it for it in features if it.feature in wanted]) if wanted else written,
+        chosen,
         _costs(features, written),
         tuple(feature for feature in Feature if feature in wanted),
         judgement.nowhere,
         judgement.measured,
+        None if profile is None else price(free, profile),
         skipped,
     )
 

@@ -11,6 +11,7 @@ from admc.manifests.places import span_of
 if TYPE_CHECKING:
     from admc.istio.advice import Advice, Cost, Judged, Share
     from admc.istio.in_force.effects import Unused
+    from admc.istio.prices import Price
     from admc.istio.reasons import Cited, GroupTotal, Kept, Reason
 
 
@@ -35,6 +36,7 @@ def facts(advice: Advice) -> dict[str, object]:
             "features": [str(feature) for feature in advice.kept_features],
         },
         "free": advice.sidecars - advice.answer.kept,
+        "price": None if advice.price is None else _price(advice.price),
         "groups": [_group(total) for total in advice.answer.totals],
         "reasons": [_reason(reason) for reason in advice.answer.reasons],
         "unasked": [_cost(cost) for cost in advice.features],
@@ -71,6 +73,19 @@ def _calls(advice: Advice) -> dict[str, object] | None:
         "days": measured.days,
         "calls": len(measured.calls.known or ()),
         "without_caller": measured.unattributed,
+    }
+
+
+def _price(made: Price) -> dict[str, object]:
+    """What the free sidecars take at rest: the least that goes with them."""
+    return {
+        "sidecars": made.sidecars,
+        "profile": made.profile,
+        "sha256": made.sha256,
+        "machine": made.machine,
+        "at_least": True,
+        "cores": None if made.cpu is None else float(made.cpu),
+        "bytes": None if made.memory is None else float(made.memory),
     }
 
 

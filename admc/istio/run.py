@@ -19,6 +19,7 @@ from admc.istio.mesh.references import reference_findings
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
 
 if TYPE_CHECKING:
+    from admc.cost.profiles.source import NamedProfile
     from admc.istio.inputs.reading import Source
     from admc.istio.mesh.model import Mesh
     from admc.manifests.documents import Object
@@ -37,6 +38,7 @@ class Options(NamedTuple):
     """The text of `--calls`."""
     guess: bool = False
     """Whether calls are taken from the names of Services in pods."""
+    profile: NamedProfile | None = None
     fail_on: frozenset[str] = frozenset()
     """The codes of findings with which the run ends with exit code 4."""
 
@@ -77,7 +79,7 @@ def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> O
     codes = {item.code for item in (*findings.items, *about_force)}
     for finding in about_force:
         findings.add(finding)
-    advice = advise(mesh, judgement, options.keep, inputs.skipped)
+    advice = advise(mesh, judgement, options.keep, options.profile, inputs.skipped)
     return Outcome(advice, tuple(findings.items), _exit_code(findings, codes & options.fail_on))
 
 

@@ -10,6 +10,7 @@ from admc.istio.advice import Advice, Concerns, Judged, Share
 from admc.istio.implicit import SHORT, TITLES
 from admc.istio.in_force.not_judged import OF_GATEWAYS
 from admc.istio.mesh.model import Counting, Proxy
+from admc.istio.prices import in_words
 from admc.istio.reasons import Group
 from admc.manifests.places import span_of
 
@@ -141,6 +142,8 @@ def _conclusion(advice: Advice) -> Iterator[str]:
     yield f"{answer.kept} of {advice.sidecars} sidecars do something that {asked}; {free} do not"
     if answer.of_connections:
         yield f"{answer.of_connections} of the {answer.kept} do it at layer 4 alone, which ztunnel carries"
+    if advice.price is not None and free:
+        yield in_words(advice.price)
 
 
 # ---- the lists ----

@@ -382,3 +382,24 @@ def test_the_answer_says_that_it_guesses(advise: Any, admc: Admc) -> None:
     )
     made = advise(*MESH, options=("--guess-calls", "--calls", "calls.json"))
     assert (made["exit_code"], codes(made)) == (1, ["ADM801"])
+
+
+# ---- prices ----
+
+
+def test_sidecars_without_a_reason_have_the_price_of_their_rest(advise: Any, admc: Admc) -> None:
+    some = authorization("some", rules=[{"from": [{"source": {"ipBlocks": ["10.0.0.0/8"]}}]}])
+    some["spec"]["selector"] = {"matchLabels": {"app": "cart"}}
+    made = advise(*MESH, some, options=("--profile", "shared_2core_envoy_1_40"))
+    assert made["free"] == 2
+    price = made["price"]
+    assert (price["sidecars"], price["cores"], price["bytes"]) == (2, 2 * 0.001515653, 2 * 66882560)
+    run = admc("advise", "mesh.yaml", "--profile", "shared_2core_envoy_1_40")
+    assert "the 2 that do not take at least 0.00303 cores and 134 MB at rest, by the profile" in run.out
+
+
+def test_a_figure_that_a_profile_lacks_is_not_made_up(advise: Any, admc: Admc) -> None:
+    made = advise(*MESH, options=("--profile", "meshinsight"))
+    assert (made["price"]["cores"], made["price"]["bytes"]) == (None, None)
+    assert "has no figure of a sidecar at rest" in admc("advise", "mesh.yaml", "--profile", "meshinsight").out
+    assert codes(advise(*MESH, options=("--profile", "nothing"))) == ["ADM866"]
