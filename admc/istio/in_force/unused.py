@@ -22,7 +22,7 @@ from admc.istio.in_force.sidecar_scope import MESH_GATEWAY, hosts_of_route, is_f
 from admc.istio.in_force.view import SECURITY, TELEMETRY
 from admc.istio.mesh.model import Mesh, Place, Proxy, spec_of
 from admc.istio.mesh.presence import REVISION
-from admc.istio.mesh.references import NETWORKING
+from admc.istio.mesh.references import NETWORKING, destinations
 from admc.manifests.documents import Object, Where, at
 
 if TYPE_CHECKING:
@@ -61,6 +61,13 @@ class _Known:
         """Those to which routes lead, with their hosts."""
         self.rules: dict[int, dict[int, Rule]] = defaultdict(dict)
         """For each DestinationRule the merged rules that a sidecar has for some host."""
+        self.of_gateways: set[str] = set()
+        """The hosts to which gateways send: their rules are in force there."""
+        for manifest in mesh.of_kind(NETWORKING, "VirtualService"):
+            if set(items(spec_of(manifest).get("gateways"))) - {MESH_GATEWAY} or not spec_of(manifest).get("hosts"):
+                for destination in destinations(manifest):
+                    self.of_gateways.add(destination.host.lower())
+                    self.subsets.add((destination.host.lower(), destination.subset))
         self._by_labels: dict[int, bool] = {}
         """For each scope whether its rules depend on the labels of a client."""
         for sidecar in judged.sidecars:
@@ -280,10 +287,12 @@ def _destination_rule(known: _Known, manifest: Object, whole: Place) -> Iterator
         yield Unused(whole, Cause.NO_HOST)
         return
     chosen = list(known.rules.get(id(manifest), {}).values())
+    is_of_gateways = any(overlaps(host, name) for name in known.of_gateways)
     if not chosen:
-        yield Unused(whole, Cause.NOT_SEEN)
+        if not is_of_gateways:
+            yield Unused(whole, Cause.NOT_SEEN)
         return
-    if id(manifest) in known.used and id(manifest) not in known.called:
+    if id(manifest) in known.used and id(manifest) not in known.called and not is_of_gateways:
         yield Unused(whole, Cause.NO_CALLER)
         return
     policy: Where = ("spec", "trafficPolicy")

@@ -188,3 +188,14 @@ def test_other_modes_of_tls() -> None:
 def test_a_rule_without_a_host_of_the_mesh() -> None:
     assert unused_lines(*TWO, rule("d", "bank", "nothing.bank.svc.cluster.local")) == {"d: NO_HOST"}
     assert unused_lines(*TWO, rule("d", "other")) == {"d: NOT_SEEN"}
+
+
+def test_what_a_gateway_uses_is_in_force_there() -> None:
+    subsets = destination_rule("d", "bank", host=PAY, subsets=[{"name": "v1"}, {"name": "v2"}])
+    http = [{"route": [to(PAY, subset="v1")]}]
+    edge = virtual_service("edge", hosts=["a.example"], gateways=["gw"], http=http)
+    assert unused_lines(*TWO, subsets, edge) == {"d/spec/subsets/1: NO_ROUTE"}
+    assert clients(subsets, edge) == set()
+    own = rule("d", "edge")  # of the gateway's namespace
+    assert unused_lines(*TWO, own) == {"d: NOT_SEEN"}
+    assert unused_lines(*TWO, own, edge) == set()
