@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from admc.istio.in_force.effects import key_of_place
 from admc.istio.mesh.model import Place, Presence, Revision, Workload
 from admc.istio.schemas.data import provenance
 from admc.manifests.places import span_of
 
 if TYPE_CHECKING:
     from admc.istio.advice import Advice, Cost, Judged, Share
-    from admc.istio.in_force.effects import Unused
+    from admc.istio.in_force.effects import PlaceKey, Unused
     from admc.istio.prices import Price
     from admc.istio.reasons import Cited, GroupTotal, Kept, Reason
 
 
 def facts(advice: Advice) -> dict[str, object]:
     modules = provenance()["modules"]
+    places = _Locations()
     kept = {id(it.workload): it for it in advice.answer.workloads}
     return {
         "schemas": {module["path"]: module["version"] for module in modules},
@@ -38,13 +40,13 @@ def facts(advice: Advice) -> dict[str, object]:
         "free": advice.sidecars - advice.answer.kept,
         "price": None if advice.price is None else _price(advice.price),
         "groups": [_group(total) for total in advice.answer.totals],
-        "reasons": [_reason(reason) for reason in advice.answer.reasons],
+        "reasons": [_reason(reason, places) for reason in advice.answer.reasons],
         "unasked": [_cost(cost) for cost in advice.features],
-        "not_in_force": [_unused(unused) for unused in advice.nowhere],
+        "not_in_force": [_unused(unused, places) for unused in advice.nowhere],
         "skipped": advice.skipped,
-        "resources": [_judged(judged) for judged in advice.resources],
-        "workloads": [_workload(workload, kept.get(id(workload))) for workload in advice.workloads],
-        "revisions": [_revision(revision) for revision in advice.revisions],
+        "resources": [_judged(judged, places) for judged in advice.resources],
+        "workloads": [_workload(workload, kept.get(id(workload)), places) for workload in advice.workloads],
+        "revisions": [_revision(revision, places) for revision in advice.revisions],
     }
 
 
@@ -52,12 +54,12 @@ def _share(share: Share) -> dict[str, object]:
     return {"by": str(share.declaration), "pods": share.sidecars}
 
 
-def _judged(judged: Judged) -> dict[str, object]:
+def _judged(judged: Judged, places: _Locations) -> dict[str, object]:
     return {
         "kind": judged.kind,
         "concerns": str(judged.concerns),
         "resources": [
-            {"namespace": manifest.namespace, "name": manifest.name, "location": _location(Place(manifest, ()))}
+            {"namespace": manifest.namespace, "name": manifest.name, "location": places.of(Place(manifest, ()))}
             for manifest in judged.resources
         ],
     }
@@ -93,11 +95,11 @@ def _group(total: GroupTotal) -> dict[str, object]:
     return {"for": str(total.group), "sidecars": total.sidecars, "of_layer_7": total.of_requests}
 
 
-def _reason(reason: Reason) -> dict[str, object]:
+def _reason(reason: Reason, places: _Locations) -> dict[str, object]:
     return {
         "for": str(reason.group),
         "reason": reason.name,
-        "location": None if reason.place is None else _location(reason.place),
+        "location": places.of(reason.place),
         "does": [str(what) for what in reason.whats],
         "layer": int(reason.layer),
         "sidecars": reason.sidecars,
@@ -114,54 +116,65 @@ def _cost(cost: Cost) -> dict[str, object]:
     }
 
 
-def _unused(unused: Unused) -> dict[str, object]:
+def _unused(unused: Unused, places: _Locations) -> dict[str, object]:
     manifest = unused.resource.object
     return {
         "kind": manifest.kind,
         "namespace": manifest.namespace,
         "name": manifest.name,
-        "location": _location(unused.resource),
+        "location": places.of(unused.resource),
         "cause": str(unused.cause),
-        "by": None if unused.by is None else _location(unused.by),
+        "by": places.of(unused.by),
     }
 
 
-def _cited(cited: Cited) -> dict[str, object]:
+def _cited(cited: Cited, places: _Locations) -> dict[str, object]:
     return {
         "reason": cited.name,
-        "location": None if cited.place is None else _location(cited.place),
+        "location": places.of(cited.place),
         "does": [str(what) for what in cited.whats],
         "layer": int(cited.layer),
     }
 
 
-def _workload(workload: Workload, kept: Kept | None) -> dict[str, object]:
+def _workload(workload: Workload, kept: Kept | None, places: _Locations) -> dict[str, object]:
     return {
         "namespace": workload.namespace,
         "kind": workload.kind,
         "name": workload.name,
         "pods": workload.replicas,
         "counted_by": str(workload.counting),
-        **_presence(workload.presence),
+        **_presence(workload.presence, places),
         "sidecars": 0 if kept is None else kept.sidecars,
-        "reasons": [] if kept is None else [_cited(cited) for cited in kept.reasons],
-        "location": _location(Place(workload.object, ())),
+        "reasons": [] if kept is None else [_cited(cited, places) for cited in kept.reasons],
+        "location": places.of(Place(workload.object, ())),
     }
 
 
-def _presence(presence: Presence) -> dict[str, object]:
-    place = None if presence.place is None else _location(presence.place)
+def _presence(presence: Presence, places: _Locations) -> dict[str, object]:
+    place = places.of(presence.place)
     return {"proxy": str(presence.proxy), "by": str(presence.by), "revision": presence.revision, "declared": place}
 
 
-def _revision(revision: Revision) -> dict[str, object]:
+def _revision(revision: Revision, places: _Locations) -> dict[str, object]:
     settings: dict[str, Any] = {
         setting.name: {"value": setting.value, "default": setting.is_default} for setting in revision.settings
     }
-    place = None if revision.source is None else _location(revision.source)
+    place = places.of(revision.source)
     return {"name": revision.name, "location": place, "settings": settings}
 
 
-def _location(place: Place) -> dict[str, object]:
-    span = span_of(place.object.document, (*place.object.where, *place.where))
-    return {"path": span.source.path, "line": span.line}
+class _Locations:
+    """The lines of fields. Each is looked for once: many workloads have the same reasons."""
+
+    def __init__(self) -> None:
+        self._made: dict[PlaceKey, dict[str, object]] = {}
+
+    def of(self, place: Place | None) -> dict[str, object] | None:
+        if place is None:
+            return None
+        key = key_of_place(place)
+        if key not in self._made:
+            span = span_of(place.object.document, (*place.object.where, *place.where))
+            self._made[key] = {"path": span.source.path, "line": span.line}
+        return self._made[key]

@@ -14,6 +14,7 @@ from admc.istio.implicit import Feature
 from admc.istio.inputs.reading import Source
 from admc.istio.reasons import Group
 from admc.istio.run import Options, Outcome, run
+from admc.manifests.places import span_of
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.text import SourceText
 
@@ -86,3 +87,17 @@ def test_the_answer_as_json_has_the_same_numbers() -> None:
         "AuthorizationPolicy shop/pay-callers": ["the identity of the caller"],
         "AuthorizationPolicy shop/cart-callers": ["authorization"],
     }
+
+
+def test_the_line_of_a_place_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    advice = outcome("deny_all").advice
+    assert advice is not None
+    asked: list[tuple[Any, Any]] = []
+
+    def span(document: Any, where: Any) -> Any:
+        asked.append((document.start, where))
+        return span_of(document, where)
+
+    monkeypatch.setattr("admc.istio.facts.span_of", span)
+    made = str(facts(advice))
+    assert made.count("'path'") > len(asked) == len(set(asked))
