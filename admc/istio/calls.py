@@ -135,13 +135,11 @@ def _wrong(source: SourceText, message: str) -> Diagnostic:
 
 def _of_metrics(source: SourceText, responses: list[Any], findings: Diagnostics) -> Measured | None:
     calls: set[Call] = set()
-    times: list[float] = []
+    all_series = [it for response in responses for it in response["data"]["result"]]
+    times = [time for series in all_series for time, _ in series.get("values", ())]
     unattributed = 0
-    for series in (it for response in responses for it in response["data"]["result"]):
-        labels, samples = (
-            series["metric"],
-            [*series.get("values", ()), *([series["value"]] if "value" in series else [])],
-        )
+    for series in all_series:
+        labels = series["metric"]
         missing = [name for name in _LABELS if name not in labels]
         if missing:
             findings.add(_wrong(source, f"a series lacks the label `{missing[0]}`"))
@@ -149,9 +147,7 @@ def _of_metrics(source: SourceText, responses: list[Any], findings: Diagnostics)
         if labels.get("__name__", "istio_requests_total") not in METRICS:
             findings.add(_wrong(source, f"`{labels['__name__'][:100]}` is not a metric of calls"))
             return None
-        if "values" in series:
-            times += [samples[0][0], samples[-1][0]] if samples else []
-        if not any(_is_positive(sample[1]) for sample in samples):
+        if not _grew(series, min(times, default=0)):
             continue
         if labels["source_workload"] == _UNKNOWN:
             unattributed += 1
@@ -160,6 +156,15 @@ def _of_metrics(source: SourceText, responses: list[Any], findings: Diagnostics)
             calls.add(Call(labels["source_workload_namespace"], labels["source_workload"], host))
     days = (max(times) - min(times)) / _SECONDS_OF_DAY if times else None
     return Measured(Calls(frozenset(calls)), source.path, days, unattributed)
+
+
+def _grew(series: Any, start: float) -> bool:
+    """Whether a counter counted a call in the time of its samples. One that has its value from before did not."""
+    samples = series.get("values") or ([series["value"]] if "value" in series else [])
+    if not any(_is_positive(value) for _, value in samples):
+        return False
+    values = {value for _, value in samples}
+    return len(samples) == 1 or len(values) > 1 or samples[0][0] > start
 
 
 def _is_positive(text: str) -> bool:

@@ -295,6 +295,15 @@ def test_metrics_say_which_calls_there_are_and_over_how_long() -> None:
     assert (measured.days, measured.unattributed) == (2.0, 1)
 
 
+def test_a_counter_that_did_not_grow_in_the_time_is_no_call() -> None:
+    still, new = series("web", CART, "7", "7", "7"), series("cart", "db.shop.svc.cluster.local", "1", "1")
+    for sample in new["values"]:
+        sample[0] += 86_400  # its first call was in that time
+    measured, findings = calls(response(still, new))
+    assert findings == []
+    assert {it.host for it in measured.calls.known} == {"db.shop.svc.cluster.local"}
+
+
 def test_several_answers_and_one_without_a_time() -> None:
     vector = {"metric": series("web", CART)["metric"], "value": [1_700_000_000, "3"]}
     tcp = series("cart", "db.shop.svc.cluster.local", "1", __name__="istio_tcp_connections_opened_total")
