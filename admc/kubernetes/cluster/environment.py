@@ -17,6 +17,7 @@ from admc.kubernetes.cluster.audit import Audit
 from admc.kubernetes.cluster.closing.policies import ClusterClosing
 from admc.kubernetes.cluster.follow import wait_for_any
 from admc.kubernetes.cluster.identity.pods import PodIdentities
+from admc.kubernetes.cluster.injections.guarded import any_lacks
 from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.plan_store import PlanStore
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.records import Key, Pod, Service
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.storage.storage import SecretStorage
+    from admc.kubernetes.inject.needs import Needs
     from admc.kubernetes.inject.spec import Amounts
     from admc.serve.environment import Serving
     from xds_server.transport.client import Caller
@@ -106,6 +108,8 @@ class ClusterEnvironment:
             picture=self._picture,
             owner=lambda: programs.outputs.owner,
             may_write=standby.may_act,
+            published=lambda: () if self._serving is None else self._serving.published,
+            lacks=self._lacks,
         )
         self.announced = self._injections.announced
         self._serving: Serving | None = None
@@ -242,6 +246,16 @@ class ClusterEnvironment:
         for selection in reversed(self._selections):
             selectors |= {Place(key.namespace, name): selection.selector(name) for name, key in selection.keys.items()}
         return Picture(selectors, self._cluster.taking_part)
+
+    def _lacks(self, app: str, place: Place, needs: Needs) -> bool:
+        """Whether a pod of a service lacks some of its needs. A pod that cannot be read may be of any service of its
+        namespace."""
+        selection = self._selection_with(place.service)
+        if selection is None or selection.keys[place.service].namespace != place.namespace:
+            return True
+        if any(key.namespace == place.namespace for key in self._cluster.pods.rejected):
+            return True
+        return any_lacks(selection.pods(place.service).values(), f"{app}/{place.service}", needs)
 
     # ---- the Program as owner ----
 
