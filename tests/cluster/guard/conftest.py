@@ -44,6 +44,7 @@ def own_shop(cluster_api: ApiServer) -> Iterator[Guarded]:
 
 @contextmanager
 def _shop(cluster_api: ApiServer) -> Iterator[Guarded]:
+    install(cluster_api)
     with guarded(cluster_api, f"guard-{secrets.token_hex(3)}") as found:
         install(cluster_api, guard())
         found.inject({**rows(), "calm": UNGUARDED})

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
     Change = Callable[[Json], object]
 
+WINDOWS: Final = {"kubernetes.io/os": "windows"}
 RULES, PROXY, WAIT = 0, 1, 2
 """Positions of admc's containers in a pod with all three."""
 
@@ -52,8 +53,8 @@ def rate(name: str = "tried", **spec: Any) -> Json:
     return pod(needs_of("rate"), selector("rate"), name, **spec)
 
 
-def altered(change: Change, name: str = "tried") -> Json:
-    made = rate(name)
+def altered(change: Change, service: str = "rate", name: str = "tried") -> Json:
+    made = pod(needs_of(service), selector(service), name)
     change(made["spec"])
     complete(made["spec"])
     return made
@@ -96,8 +97,13 @@ def own(**context: Any) -> Change:
     return lambda spec: spec["containers"][0]["securityContext"].update(context)
 
 
-def args(*arguments: str) -> Change:
-    return field(RULES, "args", value=["--service", "shop/rate", *arguments])
+def arguments(*options: str) -> Change:
+    """Set the arguments of the rules after the service."""
+    return lambda spec: field(RULES, "args", value=[*spec["initContainers"][RULES]["args"][:2], *options])(spec)
+
+
+def args(*options: str) -> Change:
+    return field(RULES, "args", value=["--service", "shop/rate", *options])
 
 
 def without(part: str, name: str) -> Change:
@@ -127,7 +133,7 @@ ALTERATIONS: Final[dict[str, Change]] = {
     "no wait": without("initContainers", "admc-wait"),
     "no wait, and not of Windows": lambda spec: (
         without("initContainers", "admc-wait")(spec),
-        spec.update(nodeSelector={"kubernetes.io/os": "windows"}),
+        spec.update(nodeSelector=WINDOWS),
     ),
     "rules alone": lambda spec: spec.update(initContainers=spec["initContainers"][:1]),
     "wait alone": lambda spec: spec.update(initContainers=spec["initContainers"][2:]),
@@ -150,6 +156,8 @@ ALTERATIONS: Final[dict[str, Change]] = {
     "one argument more": args("--ingress", "9000", "--egress", "27017", "--verbose"),
     "two arguments more": args("--ingress", "9000", "--egress", "27017", "--x", "1"),
     "two other arguments": args("--x", "1"),
+    "an argument between": args("--ingress", "9000", "--verbose", "--egress", "27017"),
+    "one more port with a zero": args("--ingress", "080,9000", "--egress", "27017"),
     "no arguments": field(RULES, "args", value=[]),
     "another service": lambda spec: (
         args()(spec),
@@ -226,6 +234,31 @@ ALTERATIONS: Final[dict[str, Change]] = {
     ),
 }
 """What the guard has to refuse in a pod of `rate`."""
+
+OTHERS: Final[dict[str, tuple[str, Change]]] = {
+    "another second option": ("geo", arguments("--ingress", "8082,9000", "--x", "1")),
+    "another first option": ("search", arguments("--x", "1", "--egress", "8082,8083")),
+    "another option": ("plain", arguments("--x", "1")),
+    "its ports at the other side": ("geo", arguments("--egress", "8082,9000")),
+    "its ports at this side": ("search", arguments("--ingress", "8082,8083")),
+    "no wait": ("caller", lambda spec: spec.pop("initContainers")),
+    "no wait, and an ADM of Windows": (
+        "search",
+        lambda spec: (without("initContainers", "admc-wait")(spec), spec.update(nodeSelector=WINDOWS)),
+    ),
+    "no wait, and of another system": (
+        "caller",
+        lambda spec: (spec.pop("initContainers"), spec.update(nodeSelector={"kubernetes.io/os": "linux"})),
+    ),
+    "no wait, and another label of Windows": (
+        "caller",
+        lambda spec: (spec.pop("initContainers"), spec.update(nodeSelector={"mine": "windows"})),
+    ),
+}
+"""What it has to refuse in pods of other services."""
+
+ADM_WITHOUT_NAME: Final = pod(PodNeeds("shop/ra te", PodCaptures(), waits=True), selector("caller"))
+"""A pod of `caller`, whose ADM, which nobody needs, has no name of a service."""
 
 NOT_SEEN: Final = {
     # Injection lets these pass, and the server judges the containers: the service counts as untrusted (trust.md).

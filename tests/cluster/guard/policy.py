@@ -54,7 +54,8 @@ def injection(
 
 
 def guard(installation: Installation = INSTALLATION) -> list[Json]:
-    """The objects of the guard, with the names and the images of another installation."""
+    """The policy of the guard, its binding, and the same about the definition, with the names and the images of another
+    installation."""
     found = [each for each in installed() if each["metadata"]["name"].startswith(f"{NAME}-guard")]
     assert len(found) == 4
     text = json.dumps(found)
@@ -70,7 +71,7 @@ def guard(installation: Installation = INSTALLATION) -> list[Json]:
         assert old in text, old
         text = text.replace(old, new)
     objects: list[Json] = json.loads(text)
-    return objects
+    return sorted(objects, key=lambda each: (each["metadata"]["name"], each["kind"]))
 
 
 class Connection:
@@ -133,8 +134,6 @@ class Guarded:
 @contextmanager
 def guarded(api: ApiServer, namespace: str, controller: str = INSTALLATION.name) -> Iterator[Guarded]:
     """A namespace of the installation, without an `Injection`."""
-    for each in definitions():
-        api.apply(path_of(each), each)
     labels = {"admc.dev/controller": controller}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
     api.apply(f"/api/v1/namespaces/{namespace}", body)
@@ -144,8 +143,9 @@ def guarded(api: ApiServer, namespace: str, controller: str = INSTALLATION.name)
         yield Guarded(api, namespace, connection)
 
 
-def install(api: ApiServer, objects: Iterable[Json]) -> None:
-    for each in objects:
+def install(api: ApiServer, objects: Iterable[Json] = ()) -> None:
+    """Without objects: the definitions alone."""
+    for each in objects or definitions():
         api.apply(path_of(each), each)
 
 

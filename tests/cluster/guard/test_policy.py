@@ -15,6 +15,7 @@ from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
 from emitters.interception.pod import PodCaptures
 from tests.cluster.guard import pods
+from tests.cluster.guard.changes import ATTACHED, attached, furnish, image, labels
 from tests.cluster.guard.conftest import until_refused
 from tests.cluster.guard.policy import (
     NEEDS,
@@ -106,6 +107,19 @@ def test_what_the_server_does_not_recognise_is_refused(shop: Guarded, name: str)
     assert "; " in why, "it says what to do"
 
 
+@pytest.mark.parametrize("name", pods.OTHERS)
+def test_it_is_refused_in_pods_of_other_services(shop: Guarded, name: str) -> None:
+    service, change = pods.OTHERS[name]
+    assert f"`{service}` is guarded" in said(shop.create(pods.altered(change, service)))
+
+
+def test_an_adm_in_a_pod_that_needs_the_wait_alone_is_checked_too(shop: Guarded) -> None:
+    """The server recognises all of admc's containers in a pod or none."""
+    made = pods.pod(pods.needs_of("search"), selector("caller"))
+    assert passes(shop.create(made))
+    assert "do not have the form" in said(shop.create(pods.ADM_WITHOUT_NAME))
+
+
 def test_pods_of_no_guarded_service_pass(shop: Guarded) -> None:
     for labels in (
         {},
@@ -156,6 +170,7 @@ def until(condition: Callable[[], object]) -> None:
 @pytest.mark.parametrize("form", Form)
 def test_what_an_earlier_release_wrote_passes(cluster_api: ApiServer, form: Form) -> None:
     """With the names and the images of that file."""
+    install(cluster_api)
     with guarded(cluster_api, f"forms-{form.name.lower().replace('_', '-')}", HERE.name) as place:
         install(cluster_api, guard(HERE))
         own = {
@@ -181,31 +196,10 @@ def aged(shop: Guarded) -> Guarded:
     """The same, with pods that are older than the guard, and pods of no service."""
     shop.request("DELETE", PATH.format(shop.namespace, INSTALLATION.name))
     until(lambda: not said(shop.create(pods.bare())))
-    made = {
-        "old": pods.bare(name="old"),
-        "good": pods.rate("good", hostUsers=False),
-        "loose": {**pods.bare(name="loose"), "metadata": {"name": "loose"}},
-        "ready": {**pods.rate("ready", hostUsers=False), "metadata": {"name": "ready"}},
-        "ran": {**pods.rate("ran"), "metadata": {"name": "ran"}},
-        "waits": pods.pod(pods.needs_of("caller"), selector("caller"), "waits", hostUsers=False),
-    }
-    for each in made.values():
-        assert passes(shop.create(each, dry=False))
-    container_status = {"name": "admc-rules", "image": "mine/admc:1", "imageID": "x://mine/admc@sha256:0a"}
-    state = {"terminated": {"exitCode": 0, "reason": "Completed"}}
-    status = {"initContainerStatuses": [{**container_status, "ready": True, "restartCount": 0, "state": state}]}
-    assert passes(shop.merge("ran", {"status": status}, dry=False, part="/status"))
+    furnish(shop)
     shop.inject({**rows(), "calm": UNGUARDED})
     until_refused(shop)
     return shop
-
-
-def labels(service: str) -> Json:
-    return {"metadata": {"labels": selector(service)}}
-
-
-def image(name: str, reference: str) -> Json:
-    return {"spec": {"initContainers": [{"name": name, "image": reference}]}}
 
 
 def test_a_pod_that_is_older_than_the_guard_can_be_changed_and_deleted(aged: Guarded) -> None:
@@ -244,23 +238,6 @@ def test_images_of_admc_are_of_its_repositories(aged: Guarded) -> None:
     assert "has an image of a repository" in said(
         aged.merge("ready", {**labels("rate"), **image("admc-rules", "mine/admc:2")})
     )
-
-
-ATTACHED: dict[str, Json] = {
-    "the user of the ADM": {"securityContext": {"runAsUser": 15001}},
-    "privileged": {"securityContext": {"privileged": True}},
-    "NET_ADMIN": {"securityContext": {"capabilities": {"add": ["NET_ADMIN"]}}},
-    "NET_ADMIN in small letters": {"securityContext": {"capabilities": {"add": ["cap_net_admin"]}}},
-    "all capabilities": {"securityContext": {"capabilities": {"add": ["ALL"]}}},
-    "NET_RAW": {"securityContext": {"capabilities": {"add": ["NET_RAW"]}}},
-    "the kernel's settings": {"securityContext": {"procMount": "Unmasked"}},
-    "the processes of the ADM": {"targetContainerName": "admc-proxy"},
-    "the token": {"volumeMounts": [{"name": "admc-token", "mountPath": "/mine"}]},
-}
-
-
-def attached(name: str = "debugger", **fields: Any) -> Json:
-    return {"spec": {"ephemeralContainers": [{"name": name, "image": "busybox", **fields}]}}
 
 
 @pytest.mark.parametrize("name", ATTACHED)
