@@ -204,7 +204,7 @@ ALTERATIONS: Final[dict[str, Change]] = {
             spec["initContainers"][1]["volumeMounts"], ["/run/admc/token", "/run/admc/config"], strict=True
         )
     ],
-    "a mount in the rules": field(
+    "the folder of the ADM in the rules": field(
         RULES, "volumeMounts", value=[{"name": "admc-config", "mountPath": "/run/admc/config", "readOnly": True}]
     ),
     "a mount that can be written": field(PROXY, "volumeMounts", 0, "readOnly", value=False),

@@ -61,7 +61,8 @@ def _creations() -> dict[str, Json]:
     return {
         **{name: pods.altered(change) for name, change in pods.ALTERATIONS.items()},
         **{f"{service}: {name}": pods.altered(change, service) for name, (service, change) in pods.OTHERS.items()},
-        **{name: pods.altered(change) for name, change in {**TOLERATED, **pods.TOLERATED_MORE}.items()},
+        **{f"tolerated: {name}": pods.altered(change) for name, change in TOLERATED.items()},
+        **{f"tolerated: {name}": pods.altered(change) for name, change in pods.TOLERATED_MORE.items()},
         **{f"as injected for {service}": pods.pod(pods.needs_of(service), selector(service)) for service in NEEDS},
         **{f"bare, of {service}": pods.bare(service) for service in NEEDS},
         "of a part of a selector": labelled(pods.bare(), app="geo"),
