@@ -219,6 +219,47 @@ INJECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+GUARD: Mapping[str, tuple[str, ...]] = {
+    "ADM975": (
+        "a pod of a guarded service lacks what the plan in force needs",
+        "The chart's policy `admc-NAME-guard` makes the API server refuse such a pod: its requests, or requests to it, "
+        "would meet no policy. A service is guarded from the moment that no pod of it lacks anything. So the template "
+        "is an earlier one (as after `kubectl rollout undo`), was written without `admc inject`, or names the labels "
+        "of a service that it is not of. Pass the manifest through `admc inject NAME`, or take the labels away. The "
+        "message names the service and what is missing.",
+        "kubectl run debug --image busybox --labels app=cart",
+        "admc inject main -f cart.yaml | kubectl apply -f -",
+    ),
+    "ADM976": (
+        "containers of admc in a pod of a guarded service are not as admc writes them",
+        "The server relies on the containers `admc-rules`, `admc-proxy` and `admc-wait` only if they are exactly as "
+        "`admc inject` writes them, and first in the pod. The API server refuses other ones in a guarded service. Another "
+        "webhook has changed them, or the manifest was changed by hand: exclude admc's names in that webhook, and write "
+        "the manifest again.",
+    ),
+    "ADM977": (
+        "a container of admc has an image that the installation does not list",
+        "The images of admc's containers in a guarded service are of the repositories that the chart has in `image`, "
+        "`alsoImages`, `envoyImage` and `alsoEnvoyImages`. After a move to another registry, list the former one in "
+        "`alsoImages` or `alsoEnvoyImages` until all pods are replaced.",
+    ),
+    "ADM978": (
+        "a container of a pod of a guarded service can go round its ADM",
+        "It runs as the user of the ADM, mounts the ADM's token, or is an ephemeral container with rights that lead "
+        "past the packet filter rules. Debug with a container without these, or in a copy of the pod without the labels "
+        "of its service (`kubectl debug POD --copy-to NAME`).",
+    ),
+    "ADM979": (
+        "the definition of `Injection` is not there or not served",
+        "The guard reads in `Injection` objects what pods need. If their definition is deleted, the objects go with it, "
+        "and the API server refuses all new pods of the namespaces that take part, since it cannot know which of them "
+        "are guarded. Apply the definitions again: the active server then writes the objects again. To do without the "
+        "guard, set the value `guard` of the chart to `Off`.",
+        "",
+        "kubectl apply -f deploy/install.yaml",
+    ),
+}
+
 API: Mapping[str, tuple[str, ...]] = {
     "ADM946": (
         "no API server can be reached with this configuration",
@@ -320,4 +361,4 @@ SERVING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **INJECTIONS, **API, **FACTS, **SERVING, **PODS}
+CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **INJECTIONS, **GUARD, **API, **FACTS, **SERVING, **PODS}

@@ -188,6 +188,7 @@ class Reporter:
             services=None if followed is None else len(followed.program.services),
             pods=None if followed is None else _pods(followed),
             lacking=lacking,
+            guarded=self._injections.guarded,
             plan=self._reference,
             namespaces={
                 service.namespace for placed in self._serving.placed for service in placed.program.services.values()

@@ -223,7 +223,7 @@ def test_the_definition_has_to_be_there_and_served(new_cluster_api: Callable[...
             whole = place(policy, name, name)
             _until(
                 lambda judged=whole: said(judged.create(pods.bare())).startswith(  # type: ignore[misc]
-                    "the definition of `Injection` is being deleted or not served"
+                    "ADM979: the definition of `Injection` is being deleted or not served"
                 )
             )
             made = [place(each.policy, name, f"{name}-{number}") for number, each in enumerate(mutants(policy))]

@@ -130,9 +130,9 @@ def test_pods_of_no_guarded_service_pass(shop: Guarded) -> None:
         {"app": "geo", "tier": "x"},
     ):
         assert passes(shop.create(pods.pod(PodNeeds("", None, waits=False), labels)))
-    assert said(shop.create(pods.bare("geo"))).startswith("`geo` is guarded, and the plan in force needs an ADM")
+    assert said(shop.create(pods.bare("geo"))).startswith("ADM975: `geo` is guarded, and the plan in force needs an ADM")
     assert said(shop.create(pods.bare("caller"))).startswith(
-        "`caller` is guarded, and by the plan in force each of its"
+        "ADM975: `caller` is guarded, and by the plan in force each of its"
     )
 
 
@@ -144,7 +144,7 @@ def test_a_pod_of_two_services_is_refused(own_shop: Guarded) -> None:
     shop.inject({"rate": row("rate"), "second": row("geo", {"role": "second"})})
     until(lambda: said(shop.create(made)))
     assert said(shop.create(made)) == (
-        "the pod has the labels of `rate` and of `second`, which each need an ADM of their own in each pod, and a pod "
+        "ADM975: the pod has the labels of `rate` and of `second`, which each need an ADM of their own in each pod, and a pod "
         "has one; give it the labels of one service"
     )
     # A second service that needs the wait alone is no contradiction.

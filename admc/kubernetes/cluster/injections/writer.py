@@ -32,6 +32,7 @@ from admc.kubernetes.cluster.injections.objects import (
     injection_object,
 )
 from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.program.conditions import Names
 from admc.kubernetes.inject.needs import estimates_of, injections, needs_of_plan, united
 from admc.kubernetes.inject.spec import MAX_BYTES, InjectionError, read_spec, size
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
@@ -133,6 +134,11 @@ class InjectionWriter:
         self.findings: tuple[Diagnostic, ...] = ()
         """Why some pods may not get what they need."""
         self._logged = ""
+
+    @property
+    def guarded(self) -> Names | None:
+        """The guarded services; None before they are known."""
+        return None if self._guarded is None else Names.of(place.service for place in self._guarded)
 
     async def run(self, serving: Serving) -> None:
         """Write the objects of the plans in force, until cancelled."""
