@@ -130,7 +130,9 @@ def test_pods_of_no_guarded_service_pass(shop: Guarded) -> None:
         {"app": "geo", "tier": "x"},
     ):
         assert passes(shop.create(pods.pod(PodNeeds("", None, waits=False), labels)))
-    assert said(shop.create(pods.bare("geo"))).startswith("ADM975: `geo` is guarded, and the plan in force needs an ADM")
+    assert said(shop.create(pods.bare("geo"))).startswith(
+        "ADM975: `geo` is guarded, and the plan in force needs an ADM"
+    )
     assert said(shop.create(pods.bare("caller"))).startswith(
         "ADM975: `caller` is guarded, and by the plan in force each of its"
     )
