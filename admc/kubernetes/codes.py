@@ -233,9 +233,9 @@ GUARD: Mapping[str, tuple[str, ...]] = {
     "ADM976": (
         "containers of admc in a pod of a guarded service are not as admc writes them",
         "The server relies on the containers `admc-rules`, `admc-proxy` and `admc-wait` only if they are exactly as "
-        "`admc inject` writes them, and first in the pod. The API server refuses other ones in a guarded service. Another "
-        "webhook has changed them, or the manifest was changed by hand: exclude admc's names in that webhook, and write "
-        "the manifest again.",
+        "`admc inject` writes them, and first in the pod. The API server refuses other ones in a guarded service. "
+        "Another webhook has changed them, or the manifest was changed by hand: exclude admc's names in that webhook, "
+        "and write the manifest again.",
     ),
     "ADM977": (
         "a container of admc has an image that the installation does not list",
@@ -246,13 +246,13 @@ GUARD: Mapping[str, tuple[str, ...]] = {
     "ADM978": (
         "a container of a pod of a guarded service can go round its ADM",
         "It runs as the user of the ADM, mounts the ADM's token, or is an ephemeral container with rights that lead "
-        "past the packet filter rules. Debug with a container without these, or in a copy of the pod without the labels "
-        "of its service (`kubectl debug POD --copy-to NAME`).",
+        "past the packet filter rules. Debug with a container without these, or in a copy of the pod without the "
+        "labels of its service (`kubectl debug POD --copy-to NAME`).",
     ),
     "ADM979": (
         "the definition of `Injection` is not there or not served",
-        "The guard reads in `Injection` objects what pods need. If their definition is deleted, the objects go with it, "
-        "and the API server refuses all new pods of the namespaces that take part, since it cannot know which of them "
+        "The guard reads in `Injection` objects what pods need. If their definition is deleted, the objects go with "
+        "it, and the API server refuses all new pods of the namespaces that take part: it cannot know which of them "
         "are guarded. Apply the definitions again: the active server then writes the objects again. To do without the "
         "guard, set the value `guard` of the chart to `Off`.",
         "",
@@ -361,4 +361,13 @@ SERVING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **INJECTIONS, **GUARD, **API, **FACTS, **SERVING, **PODS}
+CODES: Mapping[str, tuple[str, ...]] = {
+    **INJECTION,
+    **PROGRAMS,
+    **INJECTIONS,
+    **GUARD,
+    **API,
+    **FACTS,
+    **SERVING,
+    **PODS,
+}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admc.kubernetes.cluster.api.errors import ApiError
-from admc.kubernetes.cluster.injections.guarded import Guarded, any_lacks, guarded, recalled
+from admc.kubernetes.cluster.injections.guarded import MOST_PORTS, Guarded, any_lacks, guarded, recalled
 from admc.kubernetes.cluster.injections.objects import body
 from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
 from admc.kubernetes.cluster.program.owner import Owner
@@ -22,7 +22,7 @@ from tests.cluster.test_injection_writer import OWNER, plan
 from tests.properties import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.records import Pod
@@ -37,10 +37,15 @@ NOTHING = Needs(None, waits=False)
 
 
 def after(
-    before: Needs | None, needs: Needs, *, lacks: bool, selectors: Mapping[Place, Mapping[str, str]] = SELECTORS
+    before: Needs | None,
+    needs: Needs,
+    *,
+    lacks: bool | Callable[[Needs], bool],
+    selectors: Mapping[Place, Mapping[str, str]] = SELECTORS,
 ) -> Needs | None:
     known = {} if before is None else {WEB: Guarded(before, {"app": "web"})}
-    made = guarded(known, {WEB: needs}, selectors, lambda place, needed: lacks).get(WEB)
+    judged = lacks if callable(lacks) else lambda needed: lacks
+    made = guarded(known, {WEB: needs}, selectors, lambda place, needed: judged(needed)).get(WEB)
     return None if made is None else made.needs
 
 
@@ -48,6 +53,13 @@ def test_it_begins_when_no_pod_lacks_anything_and_stays() -> None:
     assert after(None, OLD, lacks=True) is None
     assert after(None, OLD, lacks=False) == OLD
     assert after(OLD, OLD, lacks=True) == OLD
+
+
+def test_the_adm_and_the_wait_are_judged_apart() -> None:
+    assert BOTH.captures is not None
+    assert after(None, BOTH, lacks=lambda needed: needed.waits) == Needs(BOTH.captures, waits=False)
+    assert after(None, BOTH, lacks=lambda needed: needed.captures is not None) == Needs(None, waits=True)
+    assert after(OLD, BOTH, lacks=lambda needed: needed.waits) == Needs(BOTH.captures, waits=False)
 
 
 def test_a_rollout_from_one_plan_to_another() -> None:
@@ -63,6 +75,15 @@ def test_it_ends_when_nothing_is_needed_or_the_service_is_gone() -> None:
     assert after(OLD, NOTHING, lacks=True) is None
     assert after(None, NOTHING, lacks=False) is None
     assert guarded({WEB: Guarded(OLD, {})}, {}, SELECTORS, lambda place, needs: False) == {}
+
+
+def test_a_service_with_too_many_ports_for_the_guard_is_not_guarded() -> None:
+    def needs(ports: int) -> Needs:
+        return Needs(Captures(tuple(range(1, 1 + ports)), ()), waits=False)
+
+    assert after(None, needs(MOST_PORTS), lacks=False) == needs(MOST_PORTS)
+    assert after(None, needs(MOST_PORTS + 1), lacks=False) is None
+    assert after(OLD, needs(MOST_PORTS + 1), lacks=False) is None
 
 
 def test_without_a_selector_it_does_not_begin_and_the_last_one_stays() -> None:
@@ -96,7 +117,11 @@ def test_a_pod_that_runs_is_never_refused_by_a_new_requirement(history: list[tup
     before: Needs | None = None
     for needs, pods in history:
         lacks = not all(covers(own, needs) for own in pods)
-        found = after(before, needs, lacks=lacks)
+        found = after(
+            before,
+            needs,
+            lacks=lambda needed, there=pods: not all(covers(own, needed) for own in there),  # type: ignore[misc]
+        )
         if found is not None:
             assert covers(needs, found), "only what is needed is required"
             for own in pods:
@@ -238,6 +263,6 @@ async def test_while_the_program_is_gone_the_requirement_is_forgotten() -> None:
     looking = writing(api, owners=owners)
     assert await required_of(looking, api) == KEPT
     owners[0] = None
-    assert await looking._write((PLAN,), None) == ()  # noqa: SLF001 - what `run` does each second
+    assert await looking._write((PLAN,), None) == ()  # as `run` does each second
     owners[0] = Owner("shop", "another")
     assert await required_of(looking, api) is None

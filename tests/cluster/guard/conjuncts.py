@@ -41,8 +41,8 @@ def _tokens(expression: str) -> Iterator[tuple[int, str]]:
 
 def _operands(tokens: list[tuple[int, str]]) -> Iterator[tuple[int, int]]:
     """The first and the last token of each operand of a `&&`."""
-    for index, (_, token) in enumerate(tokens):
-        if token == "&&":
+    for index, (_, text) in enumerate(tokens):
+        if text == "&&":
             left = _edge(tokens, index, -1)
             if left is not None:
                 yield left, index - 1
@@ -61,16 +61,16 @@ def _edge(tokens: list[tuple[int, str]], index: int, step: int) -> int | None:
     depth, at = 0, index + step
     last = None
     while 0 <= at < len(tokens):
-        token = tokens[at][1]
-        inward = token in _OPENS if step > 0 else token in _OPENS.values()
-        outward = token in _OPENS.values() if step > 0 else token in _OPENS
+        text = tokens[at][1]
+        inward = text in _OPENS if step > 0 else text in _OPENS.values()
+        outward = text in _OPENS.values() if step > 0 else text in _OPENS
         if inward:
             depth += 1
         elif outward:
             if depth == 0:
                 break
             depth -= 1
-        elif depth == 0 and (token == "&&" or (token in _ENDS and not _is_optional(tokens, at))):
+        elif depth == 0 and (text == "&&" or (text in _ENDS and not _is_optional(tokens, at))):
             break
         last = at
         at += step

@@ -1,7 +1,7 @@
 """How long the API server takes to create a pod, with the guard and without it.
 
-The pods are created by dry run, by turns in a namespace that is guarded and in one that is not, so that both have the same
-load of the machine.
+The pods are created by dry run, by turns in a namespace that is guarded and in one that is not, so that both have the
+same load of the machine.
 """
 
 from __future__ import annotations

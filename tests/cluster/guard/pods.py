@@ -1,7 +1,7 @@
 """Pods for the guard: as injection makes them, and altered ones.
 
-An alteration changes the spec of a pod. Those of `tests.inject.test_recognised` are among them, so that guard and server
-are asked about the same pods.
+An alteration changes the spec of a pod. Those of `tests.inject.test_recognised` are among them, so that guard and
+server judge the same pods.
 """
 
 from __future__ import annotations
@@ -149,6 +149,11 @@ ALTERATIONS: Final[dict[str, Change]] = {
     "ingress twice": args("--ingress", "9000", "--ingress", "27017"),
     "ports not sorted": args("--ingress", "9000,80", "--egress", "27017"),
     "a port twice": args("--ingress", "9000,9000", "--egress", "27017"),
+    "more ports than the guard compares": args(
+        "--ingress", ",".join(map(str, range(8_000, 9_025))), "--egress", "27017"
+    ),
+    "a longer list than the guard compares": args("--ingress", ",".join(["9000"] * 1_300), "--egress", "27017"),
+    "more ports of one digit than the guard compares": args("--ingress", "9000," * 999 + "9000", "--egress", "27017"),
     "a port with a zero": args("--ingress", "09000", "--egress", "27017"),
     "a port that is none": args("--ingress", "9000,70000", "--egress", "27017"),
     "a port that is a word": args("--ingress", "9000,x", "--egress", "27017"),
@@ -258,7 +263,7 @@ OTHERS: Final[dict[str, tuple[str, Change]]] = {
 """What it has to refuse in pods of other services."""
 
 ADM_WITHOUT_NAME: Final = pod(PodNeeds("shop/ra te", PodCaptures(), waits=True), selector("caller"))
-"""A pod of `caller`, whose ADM, which nobody needs, has no name of a service."""
+"""A pod of `caller`, whose ADM, which no plan needs, has no name of a service."""
 
 NOT_SEEN: Final = {
     # Injection lets these pass, and the server judges the containers: the service counts as untrusted (trust.md).

@@ -87,7 +87,7 @@ class Connection:
             place.address,
             place.port,
             timeout=30,
-            context=self._api._tls,  # noqa: SLF001 - the same authority
+            context=self._api._tls,
         )
 
     def close(self) -> None:

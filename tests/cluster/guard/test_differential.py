@@ -1,11 +1,12 @@
 """Thousands of altered pods: the guard lets none pass of which the server does not say that it has what is required.
 
-The server recognises the containers of a pod by comparing them with those that it builds again (`recognised`); the guard
-has rules in CEL. Both read the pod as the API server has stored it.
+The server recognises the containers of a pod by comparing them with those that it builds again (`recognised`); the
+guard has rules in CEL. Both read the pod as the API server has stored it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 from random import Random
@@ -36,8 +37,8 @@ SPEC: Final = injection_spec("shop", INSTALLATION.server, {**rows(), "calm": UNG
 EXCEPTIONS: Final[Mapping[str, str]] = {
     "a pod of Windows without the wait": "the image of the wait is one of Linux; such a pod runs on no node of Linux",
 }
-"""What the guard lets pass although the server finds that the pod lacks something, and why. docs/cluster/guard.md has the
-same table."""
+"""What the guard lets pass although the server finds that the pod lacks something, and why. docs/cluster/guard.md
+has the same table."""
 CHANGES: Final = [
     *pods.ALTERATIONS.values(),
     *TOLERATED.values(),
@@ -88,10 +89,8 @@ def altered(made: Json, random: Random) -> int:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             pass  # it does not fit a pod that another alteration has changed, or that needs less
         made["spec"] = copy.deepcopy(made["spec"])  # an alteration may put one object into several pods
-    try:
+    with contextlib.suppress(AttributeError, KeyError, TypeError):  # as above
         pods.complete(made["spec"])
-    except (AttributeError, KeyError, TypeError):
-        pass
     return number
 
 

@@ -13,8 +13,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pytest
-
 from tests.cluster.guard import pods
 from tests.cluster.guard.changes import ATTACHED, attached, furnish, image, labels
 from tests.cluster.guard.conjuncts import conjuncts

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from admc.kubernetes.cluster.injections.guarded import MOST_PORTS
 from admc.kubernetes.cluster.injections.objects import PATH
 from admc.kubernetes.inject.containers import Form
 from admc.kubernetes.inject.model import PodNeeds
@@ -77,6 +78,23 @@ def test_what_injection_writes_passes(shop: Guarded) -> None:
         assert passes(shop.create(made))
 
 
+def test_many_ports_pass_in_time(own_shop: Guarded) -> None:
+    """As many as a service may need, in a pod with as many as the guard compares."""
+    some, all_ports = (tuple(range(10_000, 10_000 + number)) for number in (MOST_PORTS, 1_024))
+    required = Required(waits=False, captures=Captures(some, some))
+    own_shop.inject({"rate": replace(row("rate"), captures=required.captures, required=required)})
+    made = pods.pod(
+        PodNeeds("shop/rate", PodCaptures(frozenset(all_ports), frozenset(all_ports)), waits=False), selector("rate")
+    )
+    lacking = pods.pod(
+        PodNeeds("shop/rate", PodCaptures(frozenset(all_ports), frozenset()), waits=False), selector("rate")
+    )
+    until(lambda: "does not redirect all ports" in said(own_shop.create(lacking)))
+    begun = time.monotonic()
+    assert passes(own_shop.create(made))
+    assert time.monotonic() - begun < 10, "without the bound, 3,000 ports take a minute"
+
+
 def ports(service: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     captures = NEEDS[service].captures
     return ((1,), (2,)) if captures is None else ((*captures.ingress, 1), (*captures.egress, 2))
@@ -121,7 +139,7 @@ def test_an_adm_in_a_pod_that_needs_the_wait_alone_is_checked_too(shop: Guarded)
 
 
 def test_pods_of_no_guarded_service_pass(shop: Guarded) -> None:
-    for labels in (
+    for given in (
         {},
         {"app": "calm"},
         {"app": "other"},
@@ -129,7 +147,7 @@ def test_pods_of_no_guarded_service_pass(shop: Guarded) -> None:
         {"app": "geo"},
         {"app": "geo", "tier": "x"},
     ):
-        assert passes(shop.create(pods.pod(PodNeeds("", None, waits=False), labels)))
+        assert passes(shop.create(pods.pod(PodNeeds("", None, waits=False), given)))
     assert said(shop.create(pods.bare("geo"))).startswith(
         "ADM975: `geo` is guarded, and the plan in force needs an ADM"
     )
@@ -146,8 +164,8 @@ def test_a_pod_of_two_services_is_refused(own_shop: Guarded) -> None:
     shop.inject({"rate": row("rate"), "second": row("geo", {"role": "second"})})
     until(lambda: said(shop.create(made)))
     assert said(shop.create(made)) == (
-        "ADM975: the pod has the labels of `rate` and of `second`, which each need an ADM of their own in each pod, and a pod "
-        "has one; give it the labels of one service"
+        "ADM975: the pod has the labels of `rate` and of `second`, which each need an ADM of their own in each pod, "
+        "and a pod has one; give it the labels of one service"
     )
     # A second service that needs the wait alone is no contradiction.
     shop.inject({"rate": row("rate"), "second": row("caller", {"role": "second"})})

@@ -93,6 +93,7 @@ class Installation:
         captures: PodCaptures | None = None,
         *,
         redirected: bool = True,
+        waits: bool = False,
         **spec: Any,
     ) -> dict[str, Any]:
         """A pod as the kubelet would show it once it runs; there is no kubelet."""
@@ -108,7 +109,7 @@ class Installation:
             },
         }
         if captures is not None:
-            made = injected(template, PodNeeds(f"shop/{service}", captures, waits=False), self.injection)
+            made = injected(template, PodNeeds(f"shop/{service}", captures, waits=waits), self.injection)
             assert made.template is not None, made.findings
             template = dict(made.template)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"

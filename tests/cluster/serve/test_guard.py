@@ -102,7 +102,7 @@ def test_a_service_is_guarded_once_no_pod_of_it_lacks_anything(guarded_shop: Ins
         shop.until(lambda: refusal(shop, "web"))
         assert "`web` is guarded, and the plan in force needs an ADM in each of its pods" in refusal(shop, "web")
         assert not refusal(shop, "web", OF_WEB)
-        assert not refusal(shop, "cart"), "its pod does not wait, as the plan needs"
+        assert not refusal(shop, "cart"), "its pod does not wait, and an unguarded service stays as it is"
         waiting(shop)
         shop.until(lambda: required(shop) == {"web": WEB, "cart": WAIT})
         shop.until(lambda: refusal(shop, "cart"))
@@ -174,7 +174,7 @@ def test_it_follows_a_plan_that_moves_and_ends_when_nothing_is_needed(guarded_sh
         assert not refusal(shop, "cart")
         assert "`web` is guarded" in refusal(shop, "web")
         shop.remove_pod("cart-1")
-        shop.pod("cart-2", "cart", "10.77.0.3", OF_CART)
+        shop.pod("cart-2", "cart", "10.77.0.3", OF_CART)  # it does not wait, which no step counts on
         # It still stands there, since the proxy of that pod is not connected: both plans count on what they need.
         shop.until(lambda: required(shop).get("cart", {}).get("captures") == CART["captures"])
         shop.until(lambda: refusal(shop, "cart"))

@@ -3,8 +3,8 @@
     needs of the published plans, pods --guarded--> Guarded of each service --> `required` in the Injection
 
 The API server refuses a pod of a guarded service that lacks what is required. A requirement begins when the plan needs
-it and no pod of the service lacks anything, and stays until the plan does not need it any more. So no pod that has run
-is refused when it starts again, and a pod that lacks something later does not end the requirement.
+it and no pod of the service lacks it, and stays until the plan does not need it any more. So no pod that has run is
+refused when it starts again, and a pod that lacks something later does not end the requirement.
 
 In the middle of a rollout two plans are published, and pods need what both need. Until no pod lacks any of that, what
 was required before stays: the rollout has not begun to rely on more.
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from admc.kubernetes.inject.needs import PlanNeeds
     from admc.kubernetes.inject.spec import InjectionSpec
 
+NOTHING: Final = Needs(None, waits=False)
+MOST_PORTS: Final = 256
+"""Of one side. A service that needs more is not guarded: the API server takes too long for the guard's comparison."""
 WINDOWS: Final = "Windows"
 
 
@@ -51,17 +54,28 @@ def guarded(
     for place, needs in published.items():
         selector, known = selectors.get(place), before.get(place)
         required = _required(place, needs, known, lacks if selector else _unknown)
-        if required is not None and required.anything:
+        if _can_be_guarded(required):
             after[place] = Guarded(required, selector or (known.selector if known else {}))
     return before if after == before else after
 
 
-def _required(place: Place, needs: Needs, known: Guarded | None, lacks: Callable[[Place, Needs], bool]) -> Needs | None:
+def _required(place: Place, needs: Needs, known: Guarded | None, lacks: Callable[[Place, Needs], bool]) -> Needs:
+    """The ADM and the wait are judged apart: a rollout waits for the redirection of pods alone."""
     if known is not None and known.needs == needs:
         return needs
-    if needs.anything and not lacks(place, needs):
-        return needs
-    return None if known is None else in_common(known.needs, needs)
+    stays = in_common(known.needs, needs) if known is not None else NOTHING
+    captures, waits = stays.captures, stays.waits
+    if captures != needs.captures and not lacks(place, Needs(needs.captures, waits=False)):
+        captures = needs.captures
+    if waits != needs.waits and not lacks(place, Needs(None, waits=True)):
+        waits = needs.waits
+    return Needs(captures, waits)
+
+
+def _can_be_guarded(needs: Needs) -> bool:
+    captures = needs.captures
+    has_few = captures is None or max(len(captures.ingress), len(captures.egress)) <= MOST_PORTS
+    return needs.anything and has_few
 
 
 def _unknown(place: Place, needs: Needs) -> bool:

@@ -266,8 +266,10 @@ class InjectionWriter:
     ) -> tuple[PlanNeeds, PlanNeeds, Mapping[str, Estimate]]:
         """Return the needs of all plans, those of the published ones, and the estimates of the last plan."""
         known = {id(placed.placement): needs for placed, needs in self._needs}
-        each = {id(placed.placement): placed for placed in (*plans, *published)}
-        self._needs = [(placed, known[key] if key in known else needs_of_plan(*placed)) for key, placed in each.items()]
+        all_plans = {id(placed.placement): placed for placed in (*plans, *published)}
+        self._needs = [
+            (placed, known[key] if key in known else needs_of_plan(*placed)) for key, placed in all_plans.items()
+        ]
         needs = {id(placed.placement): own for placed, own in self._needs}
         if self._estimates[0] is not plan:
             has_some = plan is not None and ESTIMATED in plan
