@@ -32,6 +32,7 @@ EVERYTHING: dict[str, Any] = {
     "replicas": 3,
     "tls": {"existingSecret": "admc-tls"},
     "namespaces": ["shop", "123"],
+    "guard": "Warn",
     "definitions": False,
     "createNamespace": False,
     "listenAddress": "[::]",
@@ -122,7 +123,11 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
         ("RoleBinding", "admc-production-events"),
         ("Service", "admc-production"),
         ("ServiceAccount", "admc-production"),
+        ("ValidatingAdmissionPolicy", "admc-production-guard"),
+        ("ValidatingAdmissionPolicy", "admc-production-guard-needs-definition-of-injections"),
         ("ValidatingAdmissionPolicy", "admc-production-injections"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-guard"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-guard-needs-definition-of-injections"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-injections"),
     ]
     bound = [each["metadata"]["namespace"] for each in everything if each["kind"] == "RoleBinding"]
@@ -151,6 +156,30 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
     assert spec["template"]["metadata"]["annotations"] == EVERYTHING["podAnnotations"]
     for name in ("nodeSelector", "tolerations", "priorityClassName"):
         assert pod[name] == EVERYTHING[name]
+
+
+@pytest.mark.cluster
+def test_the_guard_has_the_values_in_it(everything: list[dict[str, Any]]) -> None:
+    named = {(each["kind"], each["metadata"]["name"]): each.get("spec") for each in everything}
+    policy = named["ValidatingAdmissionPolicy", "admc-production-guard"]
+    variables = {each["name"]: each["expression"] for each in policy["variables"]}
+    image, old = EVERYTHING["image"], EVERYTHING["alsoImages"][0]
+    assert variables["ownRepositories"].startswith(f'["{image}","{old}"] .map(')
+    envoy, old = EVERYTHING["envoyImage"], EVERYTHING["alsoEnvoyImages"][0]
+    assert variables["envoyRepositories"].startswith(f'["{envoy}","{old}"] .map(')
+    assert "main" not in json.dumps([policy["matchConstraints"], policy["validations"]]).replace("remain", "")
+    for name in ("admc-production-guard", "admc-production-guard-needs-definition-of-injections"):
+        assert named["ValidatingAdmissionPolicyBinding", name]["validationActions"] == ["Warn", "Audit"]
+    assert named["ValidatingAdmissionPolicyBinding", "admc-production-guard"]["paramRef"]["name"] == "production"
+
+
+@pytest.mark.cluster
+def test_the_guard_can_be_left_out() -> None:
+    try:
+        objects = [each for each in yaml.safe_load_all(rendered("--set", "guard=Off")) if each]
+    except MissingError as error:
+        pytest.skip(str(error))
+    assert not [name for _, name in kinds(objects) if "guard" in name]
 
 
 def test_no_role_that_others_take_in_writes_anything() -> None:
