@@ -180,8 +180,8 @@ def test_it_follows_a_plan_that_moves_and_ends_when_nothing_is_needed(guarded_sh
         shop.until(lambda: refusal(shop, "cart"))
         assert required(shop)["web"]["captures"] == WEB["captures"]
         shop.remove_pod("cart-2")
-        shop.until(lambda: required(shop) == {"cart": CART})
-        shop.until(lambda: not refusal(shop, "web"))
+        shop.until(lambda: required(shop) == {"cart": CART, "web": WAIT})
+        shop.until(lambda: not refusal(shop, "web", waits=True))
         assert not refusal(shop, "cart", OF_CART)
         shop.program(CALM)
         shop.until(lambda: required(shop) == {})
