@@ -244,6 +244,10 @@ OTHERS: Final[dict[str, tuple[str, Change]]] = {
     "another second option": ("geo", arguments("--ingress", "8082,9000", "--x", "1")),
     "another first option": ("search", arguments("--x", "1", "--egress", "8082,8083")),
     "another option": ("plain", arguments("--x", "1")),
+    "a longer list than the guard compares": (
+        "search",
+        arguments("--ingress", ",".join(["9000"] * 1_300), "--egress", "8082,8083"),
+    ),
     "its ports at the other side": ("geo", arguments("--egress", "8082,9000")),
     "its ports at this side": ("search", arguments("--ingress", "8082,8083")),
     "no wait": ("caller", lambda spec: spec.pop("initContainers")),
