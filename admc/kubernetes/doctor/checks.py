@@ -87,8 +87,8 @@ def _definitions(picture: Picture) -> Check:
             return _unread("definitions", picture.kinds)
         return Check("definitions", CheckVerdict.BAD, "the cluster does not have the kinds of admc", INSTALL)
     listed = at(picture.kinds, ("resources",))
-    served = {at(each, ("name",)) for each in listed} if isinstance(listed, list) else set()
-    lacking = [kind for kind in ("programs", "injections") if kind not in served]
+    served = {at(kind, ("name",)) for kind in listed} if isinstance(listed, list) else set()
+    lacking = [name for name in ("programs", "injections") if name not in served]
     if lacking:
         advice = f"they are those of an earlier release: {INSTALL}"
         return Check("definitions", CheckVerdict.BAD, f"the cluster does not have {_few(lacking)}", advice)
@@ -96,17 +96,19 @@ def _definitions(picture: Picture) -> Check:
 
 
 def _server(name: str, picture: Picture, now: float) -> Iterator[Check]:
-    found = picture.deployments
-    if isinstance(found, ApiError):
-        yield _unread("server", found)
+    deployments = picture.deployments
+    if isinstance(deployments, ApiError):
+        yield _unread("server", deployments)
         return
-    if not found:
+    if not deployments:
         yield Check("server", CheckVerdict.BAD, f"no Deployment of an installation `{name}`", INSTALL)
-    if len(found) > 1:
-        where = _few([f"`{at(each, ('metadata', 'namespace'))}`" for each in found])
+    if len(deployments) > 1:
+        where = _few([f"`{at(deployment, ('metadata', 'namespace'))}`" for deployment in deployments])
         advice = "objects of the whole cluster have the name of the installation, so both would use them: remove one"
-        yield Check("server", CheckVerdict.BAD, f"{len(found)} installations `{name}`, in namespaces {where}", advice)
-    for deployment in found:
+        yield Check(
+            "server", CheckVerdict.BAD, f"{len(deployments)} installations `{name}`, in namespaces {where}", advice
+        )
+    for deployment in deployments:
         yield _replicas(deployment)
         namespace = str(at(deployment, ("metadata", "namespace")))
         yield _active(namespace, picture.leases[namespace], now)
@@ -163,18 +165,18 @@ def _policy(name: str, policy: Object) -> Check:
 
 
 def _namespaces(name: str, picture: Picture) -> Iterator[Check]:
-    found = picture.namespaces
-    if isinstance(found, ApiError):
-        yield _unread("namespaces", found)
+    namespaces = picture.namespaces
+    if isinstance(namespaces, ApiError):
+        yield _unread("namespaces", namespaces)
         return
-    if not found:
+    if not namespaces:
         advice = f"`kubectl label namespace NAMESPACE {CONTROLLER}={name}`"
         yield Check("namespaces", CheckVerdict.OPTIONAL, "none takes part", advice)
         return
-    yield Check("namespaces", CheckVerdict.GOOD, f"{_few([f'`{name_of(each)}`' for each in found])}")
-    strict = [name_of(each) for each in found if _enforces(each) in ("baseline", "restricted")]
+    yield Check("namespaces", CheckVerdict.GOOD, f"{_few([f'`{name_of(namespace)}`' for namespace in namespaces])}")
+    strict = [name_of(namespace) for namespace in namespaces if _enforces(namespace) in ("baseline", "restricted")]
     if strict:
-        state = f"{_few([f'`{each}`' for each in strict])}: Pod Security refuses pods with an ADM"
+        state = f"{_few([f'`{space}`' for space in strict])}: Pod Security refuses pods with an ADM"
         advice = (
             "the init container that loads packet filter rules needs NET_ADMIN: keep services with an ADM out of them"
         )
@@ -187,12 +189,12 @@ def _enforces(namespace: Object) -> object:
 
 
 def _programs(name: str, picture: Picture) -> Iterator[Check]:
-    found = picture.programs
-    if isinstance(found, ApiError):
-        if not found.is_not_found:  # without the definition, that is said above
-            yield _unread("programs", found)
+    programs = picture.programs
+    if isinstance(programs, ApiError):
+        if not programs.is_not_found:  # without the definition, that is said above
+            yield _unread("programs", programs)
         return
-    own = [each for each in found if at(each, ("spec", "controller")) == name]
+    own = [program for program in programs if at(program, ("spec", "controller")) == name]
     if not own:
         yield Check(
             "programs", CheckVerdict.OPTIONAL, "none", f"a Program with `spec.controller: {name}` brings the policies"
@@ -206,7 +208,7 @@ def _program(program: Object) -> Check:
     conditions = conditions_of(status) if isinstance(status, dict) else {}
     if not conditions:
         return Check("programs", CheckVerdict.BAD, f"`{name}` has no conditions", "no replica has read it: see its log")
-    states = [f"{each}={condition.get('status')}" for each, condition in sorted(conditions.items())]
+    states = [f"{kind}={condition.get('status')}" for kind, condition in sorted(conditions.items())]
     faults = [
         str(condition.get("reason"))
         for condition in conditions.values()

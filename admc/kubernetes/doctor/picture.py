@@ -55,8 +55,8 @@ async def look(name: str, kubeconfig: Path | None) -> Picture:
         version = await api.get("/version")
         selector = f"app.kubernetes.io/name=admc,app.kubernetes.io/instance={name}"
         deployments = await _many(api, "/apis/apps/v1/deployments", selector)
-        found = () if isinstance(deployments, ApiError) else deployments
-        spaces = sorted({str(at(each, ("metadata", "namespace"))) for each in found})
+        servers = () if isinstance(deployments, ApiError) else deployments
+        spaces = sorted({str(at(server, ("metadata", "namespace"))) for server in servers})
         lease = f"/apis/coordination.k8s.io/v1/namespaces/{{}}/leases/admc-{name}"
         names = policies_of(name)
         return Picture(
