@@ -239,16 +239,19 @@ class Mesh:
         service = {"selector": {"app": name}, "ports": [{"port": port}]}
         self.node.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service})
 
-    def inject(self, *names: str, ops: int = OPS) -> str:
-        """`admc inject` with what the server says, and the result applied; returns what it printed beside."""
-        found, printed = self.injected(*(self.manifests[name] for name in names), ops=ops)
+    def inject(self, *names: str) -> str:
+        """`admc inject` with what the server has written, and the result applied; returns what it printed beside."""
+        found, printed = self.injected(*(self.manifests[name] for name in names))
         self.node.apply(*found)
         return printed
 
-    def injected(self, *manifests: Object, ops: int = OPS) -> tuple[list[Object], str]:
-        """The result of `admc inject` with what the server says, and what it printed beside."""
+    def injected(self, *manifests: Object) -> tuple[list[Object], str]:
+        """The result of `admc inject` with what the server has written, and what it printed beside."""
         text = yaml.safe_dump_all(manifests)
-        command = [*self._python, *self.command, "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
+        source = [self.name, "--kubeconfig", str(self.node.inside)]
+        if self.root != ROOT:  # a release that had no `Injection` objects, and asked the server
+            source = ["--server", f"http://{ADDRESS}:{OPS}"]
+        command = [*self._python, *self.command, "inject", *source, "-f", "-"]
         command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
         with self.node.machine.network():
             settings = {**os.environ, **self._modules}
