@@ -194,6 +194,24 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+ANNOTATIONS: Mapping[str, tuple[str, ...]] = {
+    "ADM958": (
+        "an annotation of admc's has a value that it cannot have",
+        '`admc.dev/inject` is `"false"` or `"true"`. `admc.dev/adm-cpu`, `admc.dev/adm-memory`, '
+        "`admc.dev/adm-cpu-limit` and `admc.dev/adm-memory-limit` are amounts: CPU in whole millicores (`500m`) or "
+        "cores (`2`), memory in Ki, Mi or Gi (`256Mi`), and a request is at most its limit. Values of annotations are "
+        "texts, so write them in quotes. `admc inject` refuses such a template; the webhook lets the pod pass without "
+        "an ADM, with a warning.",
+        "",
+        "annotations: { admc.dev/adm-memory: 256Mi, admc.dev/adm-memory-limit: 512Mi }",
+    ),
+    "ADM959": (
+        "a pod keeps its ADM out",
+        'With the annotation `admc.dev/inject: "false"` a pod gets nothing of admc, although its service needs it. The '
+        "pod counts as one without redirection: a rollout that needs it waits, and `Programmed` names the pod.",
+    ),
+}
+
 INJECTIONS: Mapping[str, tuple[str, ...]] = {
     "ADM955": (
         "an `Injection` object would be too large",
@@ -320,4 +338,13 @@ SERVING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **INJECTIONS, **API, **FACTS, **SERVING, **PODS}
+CODES: Mapping[str, tuple[str, ...]] = {
+    **INJECTION,
+    **PROGRAMS,
+    **ANNOTATIONS,
+    **INJECTIONS,
+    **API,
+    **FACTS,
+    **SERVING,
+    **PODS,
+}

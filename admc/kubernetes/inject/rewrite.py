@@ -12,6 +12,7 @@ from admc.kubernetes.inject.containers import is_own
 from admc.kubernetes.inject.manifests import DEFAULT_NAMESPACE, Object, at, diagnostic, objects, read, replaced
 from admc.kubernetes.inject.model import NOTHING, TemplateFinding
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.overrides import OPTS_OUT
 from admc.kubernetes.inject.patch import applied, patch
 from admc.kubernetes.inject.refusals import CONTAINERS
 from admc.kubernetes.inject.reliance import reliance
@@ -43,6 +44,8 @@ class TemplateOutcome(NamedTuple):
     changed: bool
     skipped: bool = False
     """Whether it is in an object of a kind that admc does not know."""
+    opts_out: bool = False
+    """Whether its annotation keeps out what its service needs."""
 
 
 class Rewritten(NamedTuple):
@@ -197,7 +200,9 @@ def _document(inside: Sequence[Object], call: _Call) -> _Changed:
         changed = made.template != template
         if changed:
             data = replaced(data, (*manifest.where, *manifest.template), made.template)
-        outcomes.append(TemplateOutcome(_named(manifest), service or "", _parts(made.template), changed))
+        opts_out = any(finding.code == OPTS_OUT for finding in made.findings)
+        parts = _parts(made.template)
+        outcomes.append(TemplateOutcome(_named(manifest), service or "", parts, changed, opts_out=opts_out))
     made_patch = patch(document, data)
     if made_patch.loses_comments:
         findings.append(_comments_lost(inside[0]))
@@ -269,5 +274,6 @@ def _line(outcome: TemplateOutcome) -> str:
     if not outcome.service:
         why = "its pods are of no service that needs something"
         return f"{outcome.object}: {'what admc wrote is gone' if outcome.changed else 'left alone'}: {why}"
-    what = f"service `{outcome.service}`: {parts or 'needs no ADM and no wait'}"
+    none = "gets nothing, as its annotation says" if outcome.opts_out else "needs no ADM and no wait"
+    what = f"service `{outcome.service}`: {parts or none}"
     return f"{outcome.object}: {what}{'' if outcome.changed else ' (unchanged)'}"
