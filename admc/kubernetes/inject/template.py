@@ -51,6 +51,16 @@ def injected(template: Template, needs: PodNeeds, installation: Installation) ->
     return Injection({**_annotated(template, is_injected=needs.anything), "spec": spec}, findings)
 
 
+def has_own(template: object) -> bool:
+    """Whether a template, of which nothing has been checked, has a container or a probe that injection wrote."""
+    spec = template.get("spec") if isinstance(template, dict) else None
+    listed = {part: spec.get(part) if isinstance(spec, dict) else None for part in CONTAINERS}
+    init, others = (
+        [it for it in items if isinstance(it, dict)] if isinstance(items, list) else [] for items in listed.values()
+    )
+    return any(map(is_own, init)) or any(map(probes.paths, (*init, *others)))
+
+
 def _malformed(template: Template) -> Iterator[TemplateFinding]:
     spec = template.get("spec")
     if not isinstance(spec, dict):
