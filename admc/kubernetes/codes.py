@@ -237,6 +237,44 @@ INJECTIONS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+WEBHOOK: Mapping[str, tuple[str, ...]] = {
+    "ADM970": (
+        "the webhook cannot use what a namespace needs",
+        "The webhook puts ADMs into new pods as the `Injection` of their namespace says. Here that object was written "
+        "by a newer admc, or it was altered, so pods that may need an ADM pass without one. During an update the "
+        "older replicas answer like this until they are replaced. The active server writes an altered object again; "
+        "`kubectl get injection NAME --show-managed-fields -o yaml` shows which client has changed it.",
+    ),
+    "ADM971": (
+        "the webhook is asked about something else than a new pod",
+        "The webhook changes pods as they are created, and nothing else. Its MutatingWebhookConfiguration asks it "
+        "about other operations or kinds, so another client has changed the rules there. `helm upgrade` or `kubectl "
+        "apply -f deploy/install.yaml` restores them.",
+    ),
+    "ADM972": (
+        "the API server does not ask the webhook",
+        "The server runs with `--webhook`, and the cluster has no MutatingWebhookConfiguration `admc-NAME` with the "
+        "webhook `pods.admc.dev`: it was deleted, or an installation without the chart lacks it. New pods get their "
+        "ADMs from their manifests (`admc inject`) or not at all. A new authority is not held up by this.",
+        "",
+        "helm upgrade admc deploy/chart --namespace admc-system",
+    ),
+    "ADM973": (
+        "the API server may not trust the webhook",
+        "The active replica writes the authorities of its certificate into `caBundle` of the "
+        "MutatingWebhookConfiguration `admc-NAME`. Here the API server refuses to show or to change it. Until it is "
+        "written, the API server cannot verify the certificate of the webhook and creates pods without asking it. The "
+        "server tries again by itself. A new authority waits for it, as for a namespace that refuses its ConfigMap.",
+    ),
+    "ADM974": (
+        "the certificate of the webhook is not for its name",
+        "The API server reaches the webhook as `admc-NAME-webhook.NAMESPACE.svc`. With `--tls-cert` the certificate "
+        "is yours and has other names only, so the API server refuses it and creates pods without asking. Add the "
+        "name to the certificate, for example to `dnsNames` of cert-manager's `Certificate`; the server reads the "
+        "file again.",
+    ),
+}
+
 API: Mapping[str, tuple[str, ...]] = {
     "ADM946": (
         "no API server can be reached with this configuration",
@@ -343,6 +381,7 @@ CODES: Mapping[str, tuple[str, ...]] = {
     **PROGRAMS,
     **ANNOTATIONS,
     **INJECTIONS,
+    **WEBHOOK,
     **API,
     **FACTS,
     **SERVING,

@@ -59,10 +59,16 @@ class Webhook:
         """`known` returns what this replica knows; None before it has read everything."""
         self._known, self._counts = known, counts
         self._in_flight = 0
+        self._tls: WebhookTls | None = None
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The certificate in use, in PEM; None before it listens."""
+        return None if self._tls is None else self._tls.certificate
 
     async def listen(self, host: str, port: int, certificate: Callable[[], Material]) -> None:
         """Answer until cancelled. Raises `CommandError` if it cannot listen there."""
-        tls = WebhookTls(certificate, self._counts)
+        self._tls = tls = WebhookTls(certificate, self._counts)
         handlers = BoundedServer(self._answer, CONNECTIONS, HTTP_LOG, auto_decompress=False)
         try:
             server = await asyncio.get_running_loop().create_server(

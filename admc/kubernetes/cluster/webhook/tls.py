@@ -45,6 +45,10 @@ class WebhookTls:
         """For the listener."""
         self.context.sni_callback = self._choose
 
+    @property
+    def certificate(self) -> bytes:
+        return self._material.certificate
+
     def _choose(self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:
         """OpenSSL calls this in each handshake, before the server shows its certificate."""
         connection.context = self._present()
