@@ -1,4 +1,4 @@
-"""`caBundle` of the configuration at a real API server, and what is said if the API server may not trust the webhook."""
+"""`caBundle` of the configuration at a real API server, and findings if the API server may not trust the webhook."""
 
 from __future__ import annotations
 
