@@ -9,6 +9,7 @@ import http.client
 import json
 import signal
 import ssl
+import subprocess
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from admc.kubernetes.cluster.injections.objects import PATH
 from admc.kubernetes.inject.model import PodNeeds
@@ -27,7 +29,8 @@ from tests.cluster.node.cluster import path_of
 from tests.cluster.objects import container
 from tests.cluster.serve.installation import PROGRAM, Installation, installation
 from tests.cluster.serve.test_injections import EGRESS, captured
-from tests.deploy.chart import installed
+from tests.cluster.tools import MissingError
+from tests.deploy.chart import installed, rendered
 from tests.serve.pki import Authority
 from tests.testbed.ports import free_port
 
@@ -392,6 +395,74 @@ def test_an_injection_of_a_newer_admc_is_said(hooked: Hooked) -> None:
         assert created.names == []
         assert f"ADM970: the `Injection` `{shop.name}` of its namespace cannot be used" in created.warnings[0]
         assert f"format version {FORMAT + 1}, and this admc reads {FORMAT}" in created.warnings[0]
+
+
+ADDRESS = "10.99.0.1"
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """An address that an EndpointSlice may have, in the network of the test."""
+    change = ["ip", "address", "add", f"{ADDRESS}/32", "dev", "lo"]
+    try:
+        done = subprocess.run(change, capture_output=True, text=True, timeout=10)
+    except FileNotFoundError:
+        pytest.skip("needs `ip`")
+    if done.returncode:
+        pytest.skip(f"needs root: {done.stderr.strip()}")
+    yield ADDRESS
+    change[2] = "delete"
+    subprocess.run(change, check=True, timeout=10)
+
+
+def test_the_api_server_reaches_and_trusts_the_service_of_the_chart(
+    new_cluster_api: Callable[..., ApiServer], tmp_path: Path, address: str
+) -> None:
+    # The API server then looks for the addresses of a Service itself: no kube-proxy runs here.
+    shop = installation(new_cluster_api(["--enable-aggregator-routing=true"]), tmp_path)
+    shop.service("web", 8080)
+    shop.service("cart", 8081)
+    hooked = Hooked(shop)
+    try:
+        values = f"installation={shop.name},definitions=false,createNamespace=true"
+        text = rendered("--set", values, namespace=hooked.system)
+    except MissingError as error:
+        pytest.skip(str(error))
+    objects = [each for each in yaml.safe_load_all(text) if each]
+    for each in sorted(objects, key=lambda each: each["kind"] != "Namespace"):
+        shop.api.apply(path_of(each), each)
+    service = f"admc-{shop.name}-webhook"
+    slice_ = {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": service,
+            "namespace": hooked.system,
+            "labels": {"kubernetes.io/service-name": service},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [{"name": "webhook", "port": hooked.port, "protocol": "TCP"}],
+    }
+    shop.api.apply(path_of(slice_), slice_)
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": hooked.system}}
+    labels = {"admc.dev/controller": shop.name, "pod-security.kubernetes.io/enforce": "privileged"}
+    shop.api.apply(path_of(own), {**own, "metadata": {"name": hooked.system, "labels": labels}}, "labels")
+    account = f"system:serviceaccount:{hooked.system}:admc-{shop.name}"
+    user = shop.api.credentials.client(account, "system:serviceaccounts")
+    shop.kubeconfig = shop.api.credentials.kubeconfig("account", shop.api.url, user)
+    at = ("--namespace", hooked.system, "--webhook", f"{address}:{hooked.port}")
+    with shop.server(*at, own_authority=True) as server:
+        begin(hooked, server)
+        before = reviews(server)
+        assert hooked.create(namespace=hooked.system).names == []
+        assert reviews(server) == before, "it is never asked about its own namespace"
+        assert not server.events("webhook_handshake_failed")
+        assert "ADM97" not in shop.said("Resolved", "Resolved")
+
+
+def reviews(server: Served) -> list[str]:
+    return [line for line in server.get("/metrics")[1].splitlines() if line.startswith("admc_webhook_reviews_total")]
 
 
 @pytest.mark.long

@@ -83,7 +83,7 @@ class Webhook:
             raise cannot_listen(OPTION, joined(host, port), error) from error
         try:
             LOG.info("webhook_listening", extra={"webhook": joined(*server.sockets[0].getsockname()[:2])})
-            await server.serve_forever()
+            await asyncio.Event().wait()  # `serve_forever` would wait for all clients at its end
         finally:
             server.close()
             await handlers.shutdown(timeout=0.0)
