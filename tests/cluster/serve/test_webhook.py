@@ -11,7 +11,7 @@ import signal
 import ssl
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from admc.kubernetes.cluster.authority.authorities import advanced
+from admc.kubernetes.cluster.authority.keeper import LOOK_SECONDS
+from admc.kubernetes.cluster.authority.schedule import DAY, Step
 from admc.kubernetes.cluster.injections.objects import PATH
 from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.recognised import recognised
@@ -29,6 +32,8 @@ from tests.cluster.node.cluster import path_of
 from tests.cluster.objects import container
 from tests.cluster.serve.installation import PROGRAM, Installation, installation
 from tests.cluster.serve.test_injections import EGRESS, captured
+from tests.cluster.serve.test_own_authority import config_map, store, stored
+from tests.cluster.serve.test_rights import CORE, RBAC, grant
 from tests.cluster.tools import MissingError
 from tests.deploy.chart import installed, rendered
 from tests.serve.pki import Authority
@@ -475,3 +480,38 @@ def test_a_restarted_api_server_asks_again(new_cluster_api: Callable[..., ApiSer
         shop.api.kill()
         shop.api.restart()
         assert hooked.until_injected().names == OURS
+
+
+@pytest.mark.long
+def test_a_new_authority_signs_only_when_the_api_server_trusts_it(
+    new_cluster_api: Callable[..., ApiServer], tmp_path: Path
+) -> None:
+    shop = installation(new_cluster_api(), tmp_path)
+    api = shop.api
+    shop.service("web", 8080)
+    shop.service("cart", 8081)
+    shop.kubeconfig = api.credentials.kubeconfig("limited", api.url, api.credentials.client("admc", "limited"))
+    grant(api, *CORE)  # no right to configurations of webhooks
+    with hooks(shop) as hooked:
+        there = replace(shop, namespace=hooked.system)
+        now, names = time.time(), ("localhost", f"admc-{shop.name}.{hooked.system}.svc")
+        names += (f"admc-{shop.name}-webhook.{hooked.system}.svc",)
+        old = advanced(None, Step.CREATE, shop.name, names, now - 250 * DAY)
+        store(there, advanced(old, Step.RENEW, shop.name, names, now - DAY))
+        with hooked.server(own_authority=True) as server:
+            shop.program(AT_EGRESS)
+            shop.until(lambda: config_map(shop).get("ca.crt", "").count("BEGIN CERTIFICATE") == 2)
+            assert "ADM973" in shop.said("Resolved", "Resolved", "ADM973")
+            time.sleep(LOOK_SECONDS + 5)
+            assert [event["step"] for event in server.events("authority_step")] == ["make_next"]
+            assert hooked.create().names == []
+            every = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get", "patch"]}
+            role = api.request("GET", f"{RBAC}/clusterroles/admc")
+            rules = [*role["rules"], every]
+            kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "admc"}}
+            api.apply(f"{RBAC}/clusterroles/admc", {**kind, "rules": rules})
+            server.until(lambda: "note_shown" in [event["step"] for event in server.events("authority_step")], 120)
+            (webhook,) = hooked.configuration["webhooks"]
+            bundle = base64.b64decode(webhook["clientConfig"]["caBundle"]).decode()
+            assert bundle == config_map(shop)["ca.crt"] == stored(there).bundle
+            assert hooked.until_injected().names == OURS
