@@ -200,6 +200,22 @@ async def test_a_renewed_certificate_is_shown_without_a_restart(running: Running
         assert (await client.post(PATH, data=content(pod()), headers=JSON)).status == 200
 
 
+async def test_a_client_that_names_no_server_gets_the_newest_certificate(running: Running) -> None:
+    def shown() -> bytes | None:
+        lax = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        lax.check_hostname, lax.verify_mode = False, ssl.CERT_NONE
+        with (
+            socket.create_connection(("127.0.0.1", running.port), timeout=10) as plain,
+            lax.wrap_socket(plain) as wrapped,
+        ):
+            return wrapped.getpeercert(binary_form=True)
+
+    for _ in range(2):
+        running.material = material(running.authority.issue(dns=("localhost",)))
+        newest = ssl.PEM_cert_to_DER_cert(running.material.certificate.decode())
+        assert await asyncio.to_thread(shown) == newest
+
+
 async def test_a_certificate_that_cannot_be_used_leaves_the_last_one(
     running: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
