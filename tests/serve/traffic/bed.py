@@ -172,12 +172,15 @@ class Bed:
     def status(self) -> dict[str, Any]:
         return self.server.status()
 
-    def serve(self) -> None:
+    def serve(self, checkout: Path | None = None) -> None:
+        """`checkout`: a working copy of another release, whose server it is."""
         log = self.folder / "serve.log"
         if log.exists():
             shutil.copy(log, self.folder / f"serve-{self.servers}.log")
         options = ("policies.adm", "--mode", "explicit", "--state", "kept")
-        self._server = self._serving.enter_context(served(self.folder, *options, xds=f"127.0.0.1:{XDS_PORT}"))
+        before = () if checkout is None else ("/usr/bin/env", f"PYTHONPATH={checkout}")
+        server = served(self.folder, *options, xds=f"127.0.0.1:{XDS_PORT}", before=before)
+        self._server = self._serving.enter_context(server)
         self.servers += 1
 
     def end(self, number: signal.Signals) -> None:
