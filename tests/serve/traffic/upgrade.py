@@ -31,7 +31,9 @@ from tests.serve.traffic.bed import Bed
 from tests.testbed.draining import DRAIN_SECONDS
 
 if TYPE_CHECKING:
+    from tests.serve.server_process import Served
     from tests.serve.traffic.judge import Verdict
+    from tests.serve.traffic.programs import Variant
 
 SECONDS = 10.0
 STORED_SECONDS = 2.0
@@ -39,9 +41,20 @@ STORED_SECONDS = 2.0
 SHOWN = 10
 
 
-def upgraded(folder: Path, envoy: str, earlier: Path, *, reduced: bool, seconds: float = SECONDS) -> Verdict:
+def upgraded(
+    folder: Path,
+    envoy: str,
+    earlier: Path,
+    *,
+    reduced: bool,
+    seconds: float = SECONDS,
+    following: Variant | None = None,
+) -> Verdict:
     """The results of all requests before, during and after an upgrade. Each server has traffic for `seconds` at least.
-    `reduced`: without the snapshots that proxies acknowledged."""
+
+    `reduced`: without the snapshots that proxies acknowledged. `following`: a program that moves policies, with
+    which this server begins. The rollout has to wait for the connections of the earlier release.
+    """
     with Bed(folder, envoy, pause=0.02) as bed:
         bed.serve(earlier)
         bed.start_proxies()
@@ -51,8 +64,12 @@ def upgraded(folder: Path, envoy: str, earlier: Path, *, reduced: bool, seconds:
         bed.end(signal.SIGTERM)
         if reduced:
             leave_out_snapshots(folder / "kept" / "state.json")
+        if following is not None:
+            bed.write(following)
         bed.serve()
-        bed.wait_until_in_force()
+        if following is not None:
+            bed.server.until(lambda: _waits_for_older_connections(bed.server))
+        bed.wait_until_at_rest()
         time.sleep(max(seconds, 2 * DRAIN_SECONDS))
         assert names.isdisjoint(_chains(bed)), "the two releases give their chains the same names"
         bed.assert_no_rejections()
@@ -64,6 +81,11 @@ def leave_out_snapshots(path: Path) -> None:
     manifest = from_json(path.read_bytes())
     assert manifest.groups, "the server has stored no snapshot"
     write_whole(path, to_json(replace(manifest, groups={})), private=True)
+
+
+def _waits_for_older_connections(server: Served) -> bool:
+    waits = (text for event in server.events("rollout_waits") for text in event["for"])
+    return any("older connections to be closed" in text for text in waits)
 
 
 def _chains(bed: Bed) -> frozenset[str]:
