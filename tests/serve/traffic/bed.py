@@ -24,7 +24,7 @@ from admc.testbed.envoys import Envoys
 from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
-from tests.serve.server_process import Served, served
+from tests.serve.server_process import Served, of, served
 from tests.serve.traffic.agreement import disagreements, update_rejections
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Variant
@@ -178,8 +178,7 @@ class Bed:
         if log.exists():
             shutil.copy(log, self.folder / f"serve-{self.servers}.log")
         options = ("policies.adm", "--mode", "explicit", "--state", "kept")
-        before = () if checkout is None else ("/usr/bin/env", f"PYTHONPATH={checkout}")
-        server = served(self.folder, *options, xds=f"127.0.0.1:{XDS_PORT}", before=before)
+        server = served(self.folder, *options, xds=f"127.0.0.1:{XDS_PORT}", before=of(checkout))
         self._server = self._serving.enter_context(server)
         self.servers += 1
 

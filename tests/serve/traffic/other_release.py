@@ -1,7 +1,8 @@
-"""A working copy of another release, for tests: this one, whose emitter gives filter chains, filters and clusters other names.
+"""A working copy of another release, for tests: this one, whose emitter gives its resources other names.
 
-It is a copy of the packages with a few lines at the end of modules, so the server and its workers run from it. The names
-differ as they do between two releases that emit different filter chains.
+It is a copy of the packages with a few lines at the end of modules, so the server and its workers run from it. Names of
+filter chains, with their tables and filters, differ as between two releases that emit different chains, and those of
+clusters, too.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def other_release(folder: Path) -> Path:
     """Make such a working copy in a folder, and return it."""
     checkout = folder / "other-release"
     for name in PACKAGES:
-        shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, checkout / name)
     for path, function in CHANGES.items():
         module = checkout / path
         text = module.read_text()
