@@ -40,7 +40,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Env
 
 SAVED_SECONDS = 2.0
 """By then the server has stored what proxies acknowledged."""
-SEEN_SECONDS = 4.0
+SEEN_SECONDS = 6.0
 """By then the server has seen which versions a proxy has that came back."""
 SETTLE_SECONDS = 0.2
 """Envoy's main thread sends the ACK, and its workers follow."""

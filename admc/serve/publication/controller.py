@@ -47,7 +47,7 @@ LOOK_SECONDS: Final = 0.1
 """How often proxies are observed while a rollout waits for them."""
 LOOK_SHARE: Final = 0.1
 """The largest share of the event loop's time for observations: with 10,000 proxies one of them takes some 60 ms."""
-RETURN_SECONDS: Final = 1.0
+RETURN_SECONDS: Final = 2.0
 """How often proxies are observed after a start while some have not come back."""
 CONFIRM_SECONDS: Final = 0.5
 """How often the server reads the confirmations of redirection."""
