@@ -28,16 +28,19 @@ from admc.base.files import write_whole
 from admc.serve.storage.manifest import from_json, to_json
 from admc.testbed.envoys import envoy_binary
 from tests.serve.traffic.bed import Bed
+from tests.serve.traffic.judge import UNREACHABLE
 from tests.testbed.draining import DRAIN_SECONDS
 
 if TYPE_CHECKING:
     from tests.serve.server_process import Served
     from tests.serve.traffic.judge import Verdict
     from tests.serve.traffic.programs import Variant
+    from tests.testbed.callers import Caller
 
 SECONDS = 10.0
 STORED_SECONDS = 2.0
 """By then a server has stored what proxies acknowledged."""
+START_SECONDS = 90.0
 SHOWN = 10
 
 
@@ -57,7 +60,8 @@ def upgraded(
     """
     with Bed(folder, envoy, pause=0.02) as bed:
         bed.serve(earlier)
-        bed.start_proxies()
+        with bed.starting_proxies():
+            bed.server.until(lambda: all(map(_reaches, bed.callers)), START_SECONDS)
         bed.wait_until_in_force()
         time.sleep(max(seconds, STORED_SECONDS))
         names = _chains(bed)
@@ -81,6 +85,15 @@ def leave_out_snapshots(path: Path) -> None:
     manifest = from_json(path.read_bytes())
     assert manifest.groups, "the server has stored no snapshot"
     write_whole(path, to_json(replace(manifest, groups={})), private=True)
+
+
+def _reaches(caller: Caller) -> bool:
+    """Whether a proxy has answered the last request, or that of `till`, which `ledger` refuses: an Envoy calls itself
+    ready before its workers listen."""
+    refused = ("till", "ledger")
+    return any(
+        it.status not in UNREACHABLE or (it.spec.source, it.spec.destination) == refused for it in caller.made[-1:]
+    )
 
 
 def _waits_for_older_connections(server: Served) -> bool:
