@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.cluster.traffic.requests import Sent
 
 SECONDS: Final = 300.0
+STEADY_SECONDS: Final = 50.0
+"""More than three periods of the slowest liveness probe, after which a kubelet restarts a container."""
 PROGRAMS: Final = "/apis/admc.dev/v1alpha1/programs"
 DEPLOYMENTS: Final = f"/apis/apps/v1/namespaces/{shop.NAMESPACE}/deployments"
 
@@ -69,6 +71,23 @@ class Shop:
 
     def until_ready(self) -> None:
         self.until(lambda: self._are_available(shop.NAMESPACE, self.names), "the pods of the boutique")
+
+    def until_steady(self) -> None:
+        """Until no container was restarted for a while: liveness probes are answered, too."""
+        before, since = self._restarts(), time.monotonic()
+
+        def is_steady() -> bool:
+            nonlocal before, since
+            now = self._restarts()
+            if now != before:
+                before, since = now, time.monotonic()
+            return time.monotonic() - since > STEADY_SECONDS
+
+        self.until(is_steady, "no restart of a container")
+
+    def _restarts(self) -> int:
+        statuses = (pod["status"].get("containerStatuses", ()) for pod in self.node.pods(shop.NAMESPACE))
+        return sum(container["restartCount"] for listed in statuses for container in listed)
 
     def until_programmed(self) -> None:
         self.until(lambda: self._is("Programmed"), "the program in force")
