@@ -194,6 +194,24 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+ANNOTATIONS: Mapping[str, tuple[str, ...]] = {
+    "ADM958": (
+        "an annotation of admc's has a value that it cannot have",
+        '`admc.dev/inject` is `"false"` or `"true"`. `admc.dev/adm-cpu`, `admc.dev/adm-memory`, '
+        "`admc.dev/adm-cpu-limit` and `admc.dev/adm-memory-limit` are amounts: CPU in whole millicores (`500m`) or "
+        "cores (`2`), memory in Ki, Mi or Gi (`256Mi`), and a request is at most its limit. Values of annotations are "
+        "texts, so write them in quotes. `admc inject` refuses such a template; the webhook lets the pod pass without "
+        "an ADM, with a warning.",
+        "",
+        "annotations: { admc.dev/adm-memory: 256Mi, admc.dev/adm-memory-limit: 512Mi }",
+    ),
+    "ADM959": (
+        "a pod keeps its ADM out",
+        'With the annotation `admc.dev/inject: "false"` a pod gets nothing of admc, although its service needs it. The '
+        "pod counts as one without redirection: a rollout that needs it waits, and `Programmed` names the pod.",
+    ),
+}
+
 INJECTIONS: Mapping[str, tuple[str, ...]] = {
     "ADM955": (
         "an `Injection` object would be too large",
@@ -257,6 +275,44 @@ GUARD: Mapping[str, tuple[str, ...]] = {
         "guard, set the value `guard` of the chart to `Off`.",
         "",
         "kubectl apply -f deploy/install.yaml",
+    ),
+}
+
+WEBHOOK: Mapping[str, tuple[str, ...]] = {
+    "ADM970": (
+        "the webhook cannot use what a namespace needs",
+        "The webhook puts ADMs into new pods as the `Injection` of their namespace says. Here that object was written "
+        "by a newer admc, or it was altered, so pods that may need an ADM pass without one. During an update the "
+        "older replicas answer like this until they are replaced. The active server writes an altered object again; "
+        "`kubectl get injection NAME --show-managed-fields -o yaml` shows which client has changed it.",
+    ),
+    "ADM971": (
+        "the webhook is asked about something else than a new pod",
+        "The webhook changes pods as they are created, and nothing else. Its MutatingWebhookConfiguration asks it "
+        "about other operations or kinds, so another client has changed the rules there. `helm upgrade` or `kubectl "
+        "apply -f deploy/install.yaml` restores them.",
+    ),
+    "ADM972": (
+        "the API server does not ask the webhook",
+        "The server runs with `--webhook`, and the cluster has no MutatingWebhookConfiguration `admc-NAME` with the "
+        "webhook `pods.admc.dev`: it was deleted, or an installation without the chart lacks it. New pods get their "
+        "ADMs from their manifests (`admc inject`) or not at all. A new authority is not held up by this.",
+        "",
+        "helm upgrade admc deploy/chart --namespace admc-system",
+    ),
+    "ADM973": (
+        "the API server may not trust the webhook",
+        "The active replica writes the authorities of its certificate into `caBundle` of the "
+        "MutatingWebhookConfiguration `admc-NAME`. Here the API server refuses to show or to change it. Until it is "
+        "written, the API server cannot verify the certificate of the webhook and creates pods without asking it. The "
+        "server tries again by itself. A new authority waits for it, as for a namespace that refuses its ConfigMap.",
+    ),
+    "ADM974": (
+        "the certificate of the webhook is not for its name",
+        "The API server reaches the webhook as `admc-NAME-webhook.NAMESPACE.svc`. With `--tls-cert` the certificate "
+        "is yours and has other names only, so the API server refuses it and creates pods without asking. Add the "
+        "name to the certificate, for example to `dnsNames` of cert-manager's `Certificate`; the server reads the "
+        "file again.",
     ),
 }
 
@@ -364,7 +420,9 @@ SERVING: Mapping[str, tuple[str, ...]] = {
 CODES: Mapping[str, tuple[str, ...]] = {
     **INJECTION,
     **PROGRAMS,
+    **ANNOTATIONS,
     **INJECTIONS,
+    **WEBHOOK,
     **GUARD,
     **API,
     **FACTS,

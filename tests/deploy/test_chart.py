@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from admc.kubernetes.cluster.webhook.configuration import WEBHOOK
+from admc.kubernetes.cluster.webhook.listener import PATH
 from tests.cluster.api_server import ApiError
 from tests.cluster.node.cluster import path_of
 from tests.cluster.tools import MissingError
@@ -32,6 +34,7 @@ EVERYTHING: dict[str, Any] = {
     "replicas": 3,
     "tls": {"existingSecret": "admc-tls"},
     "namespaces": ["shop", "123"],
+    "webhook": False,
     "guard": "Warn",
     "definitions": False,
     "createNamespace": False,
@@ -156,6 +159,33 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
     assert spec["template"]["metadata"]["annotations"] == EVERYTHING["podAnnotations"]
     for name in ("nodeSelector", "tolerations", "priorityClassName"):
         assert pod[name] == EVERYTHING[name]
+
+
+def test_the_webhook_is_asked_about_new_pods_of_namespaces_that_take_part_and_never_about_its_own() -> None:
+    (webhook,) = only(installed(), "MutatingWebhookConfiguration")["webhooks"]
+    assert webhook["namespaceSelector"] == {
+        "matchLabels": {"admc.dev/controller": "main"},
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [NAMESPACE, "kube-system"]}
+        ],
+    }
+    (rule,) = webhook["rules"]
+    assert (rule["operations"], rule["resources"]) == (["CREATE"], ["pods"])
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["sideEffects"]) == ("Ignore", 2, "None")
+    assert webhook["reinvocationPolicy"] == "IfNeeded"
+    assert "caBundle" not in webhook["clientConfig"], "the active replica writes it, and an update has to leave it"
+    service = webhook["clientConfig"]["service"]
+    assert service == {"name": f"{NAME}-webhook", "namespace": NAMESPACE, "path": PATH, "port": 443}
+    assert webhook["name"] == WEBHOOK
+    (container,) = only(installed(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--webhook=0.0.0.0:18002" in container["args"]
+    assert {"name": "webhook", "containerPort": 18002} in container["ports"]
+    (leads,) = (
+        each for each in installed() if each["kind"] == "Service" and each["metadata"]["name"] == service["name"]
+    )
+    assert leads["spec"]["ports"] == [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
+    labels = only(installed(), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert leads["spec"]["selector"].items() <= labels.items()
 
 
 @pytest.mark.cluster

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.records import Key, Pod, Service
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.storage.storage import SecretStorage
+    from admc.kubernetes.cluster.webhook.webhook import ClusterWebhook
     from admc.kubernetes.inject.needs import Needs
     from admc.kubernetes.inject.spec import Amounts
     from admc.serve.environment import Serving
@@ -81,10 +82,12 @@ class ClusterEnvironment:
         limits: Amounts | None,
         replica: str,
         authority: AuthorityKeeper | GivenAuthority,
+        webhook: ClusterWebhook | None,
     ) -> None:
-        """`server` is its address, as pods dial it. `limits` are those of ADMs."""
+        """`server` is its address, as pods dial it. `limits` are those of ADMs. `webhook` is None if there is none."""
         self._cluster, self.programs, self._standby = cluster, programs, standby
         self._keys, self._config, self._replica, self._authority = keys, config, replica, authority
+        self._webhook = webhook
         self.addresses = ClusterAddresses(programs)
         self.identities = PodIdentities(keys, cluster, programs)
         self.storage = storage
@@ -118,7 +121,9 @@ class ClusterEnvironment:
     @property
     def source(self) -> str:
         about = f"installation `{self._cluster.controller}`: {self._program_text}"
-        return "; ".join(filter(None, (about, self._cluster.problem, self._authority.problem)))
+        findings = () if self._webhook is None else self._webhook.configuration.findings
+        webhook = (f"{item.code}: {item.message}" for item in findings)
+        return "; ".join(filter(None, (about, self._cluster.problem, self._authority.problem, *webhook)))
 
     @property
     def _program_text(self) -> str:
@@ -142,7 +147,8 @@ class ClusterEnvironment:
         return Replica(self._standby.role, self._standby.holder, self._standby.resign)
 
     def metrics(self) -> Iterable[Metric]:
-        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)
+        webhook = () if self._webhook is None else self._webhook.counts.metrics()
+        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists), *webhook
 
     @property
     def is_prepared(self) -> bool:
@@ -173,6 +179,7 @@ class ClusterEnvironment:
             plans,
             writer,
             may_act,
+            None if self._webhook is None else self._webhook.configuration,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(reporter.run())
@@ -181,6 +188,8 @@ class ClusterEnvironment:
             group.create_task(self._close())
             group.create_task(self._injections.run(self._serving))
             group.create_task(self._update())
+            if self._webhook is not None:
+                group.create_task(self._webhook.configuration.run(may_act))
         raise AssertionError  # the tasks end by being cancelled
 
     async def _update(self) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.kubernetes.inject.amounts import in_bytes, least, millicores
 from admc.kubernetes.inject.spec import (
     DEFAULT,
     LEAST_CPU,
@@ -28,7 +29,7 @@ from admc.serve.compiling.address_deps import AddressIndex
 from emitters.interception.pod import pod_captures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from admc.compile.plan.model import Plan
     from dsl.program import Program
@@ -161,18 +162,5 @@ def resources_of(estimate: Estimate | None, limits: Amounts | None) -> Resources
         requests = Amounts(f"{cpu}m", f"{memory}Mi")
     if limits is None:
         return Resources(requests)
-    cpu_request = _least(requests.cpu, limits.cpu, millicores)
-    return Resources(Amounts(cpu_request, _least(requests.memory, limits.memory, in_bytes)), limits)
-
-
-def _least(request: str | None, limit: str | None, value: Callable[[str], int]) -> str | None:
-    return limit if request is not None and limit is not None and value(limit) < value(request) else request
-
-
-def millicores(amount: str) -> int:
-    return int(amount[:-1]) if amount.endswith("m") else int(amount) * 1000
-
-
-def in_bytes(amount: str) -> int:
-    units = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
-    return int(amount[:-2]) * units[amount[-2:]] if amount[-2:] in units else int(amount)
+    cpu_request = least(requests.cpu, limits.cpu, millicores)
+    return Resources(Amounts(cpu_request, least(requests.memory, limits.memory, in_bytes)), limits)

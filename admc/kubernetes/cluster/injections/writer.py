@@ -174,7 +174,7 @@ class InjectionWriter:
             try:
                 wanted = await self._wanted(plans, plan, owner)
                 if wanted.findings:
-                    raise CommandError(Exit.NO_PLACEMENT, wanted.findings)
+                    raise CommandError(Exit.INPUT, wanted.findings)
                 await self._apply(self._due(wanted, owner).applied)
             except ApiError as error:
                 raise CommandError(Exit.INPUT, [not_written(error)]) from error
@@ -353,4 +353,4 @@ def not_written(error: ApiError) -> Diagnostic:
     elif error.status in (401, 403):
         cause += "; `deploy/install.yaml` has the rights of the server's account"
     what = f"an `{KIND}` object cannot be written, so new pods may not get what they need"
-    return Diagnostic("ADM956", Severity.ERROR, what, None, cause, "the server tries again by itself")
+    return Diagnostic("ADM956", Severity.ERROR, what, None, cause)
