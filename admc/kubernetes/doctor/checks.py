@@ -43,6 +43,7 @@ def checks(name: str, picture: Picture, now: float) -> tuple[Check, ...]:
         _definitions(picture),
         *_server(name, picture, now),
         *_policies(name, picture),
+        *_webhook(picture),
         *_namespaces(name, picture),
         *_programs(name, picture),
     )
@@ -143,14 +144,22 @@ def _active(namespace: str, lease: Object | ApiError, now: float) -> Check:
 
 def _policies(name: str, picture: Picture) -> Iterator[Check]:
     for policy_name, policy in picture.policies.items():
-        binding = picture.bindings[policy_name]
-        for part, kind in ((policy, "ValidatingAdmissionPolicy"), (binding, "ValidatingAdmissionPolicyBinding")):
-            if isinstance(part, ApiError) and part.is_not_found:
-                advice = f"accounts that may write an `Injection` can take ADMs out of new pods: {INSTALL}"
-                yield Check("admission", CheckVerdict.BAD, f"there is no {kind} `{policy_name}`", advice)
-            elif isinstance(part, ApiError):
-                yield _unread("admission", part)
-        if not isinstance(policy, ApiError) and not isinstance(binding, ApiError):
+        parts = {
+            "ValidatingAdmissionPolicy": policy,
+            "ValidatingAdmissionPolicyBinding": picture.bindings[policy_name],
+        }
+        absent = [kind for kind, part in parts.items() if isinstance(part, ApiError) and part.is_not_found]
+        unread = [part for part in parts.values() if isinstance(part, ApiError) and not part.is_not_found]
+        if len(absent) == len(parts) and policy_name == f"admc-{name}-guard":
+            advice = "pods without their ADM start; the value `guard` of the chart has it"
+            yield Check("admission", CheckVerdict.OPTIONAL, "no guard", advice)
+            continue
+        for kind in absent:
+            advice = f"accounts that may write an `Injection`, or pods, can do without ADMs: {INSTALL}"
+            yield Check("admission", CheckVerdict.BAD, f"there is no {kind} `{policy_name}`", advice)
+        for error in unread:
+            yield _unread("admission", error)
+        if not absent and not unread and not isinstance(policy, ApiError):
             yield _policy(policy_name, policy)
 
 
@@ -162,6 +171,38 @@ def _policy(name: str, policy: Object) -> Check:
             "admission", CheckVerdict.BAD, state[:300], "use a chart that is made for this version of Kubernetes"
         )
     return Check("admission", CheckVerdict.GOOD, name)
+
+
+def _webhook(picture: Picture) -> Iterator[Check]:
+    configuration = picture.webhook
+    if isinstance(configuration, ApiError):
+        if configuration.is_not_found:
+            advice = "pods get their ADMs from manifests alone (`admc inject`); the value `webhook` of the chart has it"
+            yield Check("webhook", CheckVerdict.OPTIONAL, "none", advice)
+        else:
+            yield _unread("webhook", configuration)
+        return
+    webhooks = at(configuration, ("webhooks",))
+    bundles = [at(webhook, ("clientConfig", "caBundle")) for webhook in webhooks or ()]
+    if not bundles or not all(bundles):
+        advice = "the active replica writes it: see its log (ADM973)"
+        yield Check("webhook", CheckVerdict.BAD, "the API server does not trust it yet: it has no `caBundle`", advice)
+    for namespace, slices in picture.endpoints.items():
+        if isinstance(slices, ApiError):
+            yield _unread("webhook", slices)
+            continue
+        ready = sum(map(_ready, slices))
+        if not ready:
+            advice = "new pods start without their ADM, or are refused by the guard"
+            yield Check("webhook", CheckVerdict.BAD, f"no replica in `{namespace}` answers it", advice)
+        elif bundles and all(bundles):
+            yield Check("webhook", CheckVerdict.GOOD, f"{ready} replicas answer it")
+
+
+def _ready(endpoint_slice: Object) -> int:
+    endpoints = at(endpoint_slice, ("endpoints",))
+    listed = endpoints if isinstance(endpoints, list) else []
+    return sum(at(endpoint, ("conditions", "ready")) is not False for endpoint in listed)
 
 
 def _namespaces(name: str, picture: Picture) -> Iterator[Check]:

@@ -39,14 +39,18 @@ class Picture(NamedTuple):
     """Name of a policy of admission -> the policy."""
     bindings: Mapping[str, One]
     """The same for its binding."""
+    webhook: One
+    """The MutatingWebhookConfiguration."""
+    endpoints: Mapping[str, Many]
+    """Namespace of a Deployment -> the EndpointSlices of the webhook's Service."""
     namespaces: Many
     """Those with the label of the installation."""
     programs: Many
 
 
 def policies_of(name: str) -> tuple[str, ...]:
-    """Return the policies of admission that the chart makes."""
-    return (f"admc-{name}-injections",)
+    """Return the policies of admission that the chart makes: who writes an `Injection`, and the guard."""
+    return f"admc-{name}-injections", f"admc-{name}-guard"
 
 
 async def look(name: str, kubeconfig: Path | None) -> Picture:
@@ -58,6 +62,7 @@ async def look(name: str, kubeconfig: Path | None) -> Picture:
         servers = () if isinstance(deployments, ApiError) else deployments
         spaces = sorted({str(at(server, ("metadata", "namespace"))) for server in servers})
         lease = f"/apis/coordination.k8s.io/v1/namespaces/{{}}/leases/admc-{name}"
+        slices = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
         names = policies_of(name)
         return Picture(
             version,
@@ -67,6 +72,11 @@ async def look(name: str, kubeconfig: Path | None) -> Picture:
             {space: await _one(api, lease.format(space)) for space in spaces},
             {it: await _one(api, f"{ADMISSION}/validatingadmissionpolicies/{it}") for it in names},
             {it: await _one(api, f"{ADMISSION}/validatingadmissionpolicybindings/{it}") for it in names},
+            await _one(api, f"{ADMISSION}/mutatingwebhookconfigurations/admc-{name}"),
+            {
+                space: await _many(api, slices.format(space), f"kubernetes.io/service-name=admc-{name}-webhook")
+                for space in spaces
+            },
             await _many(api, "/api/v1/namespaces", f"{CONTROLLER}={name}"),
             await _many(api, PROGRAMS),
         )

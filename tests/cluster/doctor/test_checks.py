@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000.0
 RECENT = "2027-01-15T07:59:55.000000Z"
 NAMESPACE = "admc-system"
-POLICY = "admc-main-injections"
+POLICY, GUARD = "admc-main-injections", "admc-main-guard"
 
 
 def named(name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -49,8 +49,10 @@ RIGHT = Picture(
     nodes=(node("a", "v1.36.2"), node("b", "v1.29.0-gke.1")),
     deployments=(deployment(),),
     leases={NAMESPACE: lease()},
-    policies={POLICY: named(POLICY)},
-    bindings={POLICY: named(POLICY)},
+    policies={POLICY: named(POLICY), GUARD: named(GUARD)},
+    bindings={POLICY: named(POLICY), GUARD: named(GUARD)},
+    webhook={"webhooks": [{"clientConfig": {"caBundle": "LS0t"}}]},
+    endpoints={NAMESPACE: ({"endpoints": [{"conditions": {"ready": True}}, {"conditions": {"ready": True}}]},)},
     namespaces=(named("shop"),),
     programs=(program(Accepted=("True", "Accepted"), Programmed=("True", "Programmed")), program("other", "second")),
 )
@@ -79,6 +81,8 @@ def test_an_installation_without_faults() -> None:
         "ok       server          2 of 2 replicas of `admc-system/admc-main` are ready\n"
         "ok       active replica  `replica-1`\n"
         "ok       admission       admc-main-injections\n"
+        "ok       admission       admc-main-guard\n"
+        "ok       webhook         2 replicas answer it\n"
         "ok       namespaces      `shop`\n"
         "ok       programs        `shop`: Accepted=True, Programmed=True\n"
     )
@@ -104,11 +108,31 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
         {"leases": {NAMESPACE: lease(renewed="2027-01-15T07:50:00Z")}},
         "renewed its Lease 600 s ago",
     ),
-    "no policy of admission": ({"policies": {POLICY: ABSENT}}, "there is no ValidatingAdmissionPolicy `admc-main-inj"),
-    "no binding": ({"bindings": {POLICY: ABSENT}}, "there is no ValidatingAdmissionPolicyBinding"),
+    "no policy of admission": (
+        {"policies": {POLICY: ABSENT, GUARD: named(GUARD)}},
+        "there is no ValidatingAdmissionPolicy `admc-main-inj",
+    ),
+    "no binding": ({"bindings": {POLICY: ABSENT, GUARD: named(GUARD)}}, "there is no ValidatingAdmissionPolicyBinding"),
     "a policy that the API server does not understand": (
-        {"policies": {POLICY: {"status": {"typeChecking": {"expressionWarnings": [{"warning": "no such field"}]}}}}},
+        {
+            "policies": {
+                POLICY: {"status": {"typeChecking": {"expressionWarnings": [{"warning": "no such field"}]}}},
+                GUARD: named(GUARD),
+            }
+        },
         "no such field",
+    ),
+    "half a guard": (
+        {"policies": {POLICY: named(POLICY), GUARD: ABSENT}},
+        "no ValidatingAdmissionPolicy `admc-main-guard`",
+    ),
+    "a webhook that the API server does not trust": (
+        {"webhook": {"webhooks": [{"clientConfig": {}}]}},
+        "it has no `caBundle`",
+    ),
+    "a webhook that no replica answers": (
+        {"endpoints": {NAMESPACE: ({"endpoints": []},)}},
+        "no replica in `admc-system`",
     ),
     "a namespace with Pod Security": (
         {"namespaces": ({"metadata": {"name": "shop", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},)},
@@ -134,6 +158,11 @@ def test_a_fault(case: str) -> None:
     ("changed", "expected"),
     [
         ({"namespaces": ()}, "none takes part; `kubectl label namespace NAMESPACE admc.dev/controller=main`"),
+        ({"webhook": ABSENT}, "none; pods get their ADMs from manifests alone"),
+        (
+            {name: {POLICY: named(POLICY), GUARD: ABSENT} for name in ("policies", "bindings")},
+            "no guard; pods without their ADM start",
+        ),
         ({"programs": ()}, "none; a Program with `spec.controller: main` brings the policies"),
     ],
 )
@@ -144,8 +173,10 @@ def test_what_is_still_to_do(changed: Mapping[str, Any], expected: str) -> None:
 
 
 def test_what_the_account_may_not_read_is_not_called_right() -> None:
-    fields = ("kinds", "nodes", "deployments", "namespaces", "programs")
-    alike = {"leases": {NAMESPACE: FORBIDDEN}, "policies": {POLICY: FORBIDDEN}, "bindings": {POLICY: FORBIDDEN}}
+    fields = ("kinds", "nodes", "deployments", "namespaces", "programs", "webhook")
+    policies = {POLICY: FORBIDDEN, GUARD: named(GUARD)}
+    spaces = {NAMESPACE: FORBIDDEN}
+    alike: dict[str, Any] = {"leases": spaces, "endpoints": spaces, "policies": policies, "bindings": policies}
     for changed in (*({name: FORBIDDEN} for name in fields), *({name: value} for name, value in alike.items())):
         found = lines(**changed)
         assert set(found) == {CheckVerdict.UNKNOWN}, changed
@@ -163,6 +194,7 @@ def test_objects_of_any_form_are_no_traceback() -> None:
     for each in odd:
         many = dict.fromkeys(("nodes", "namespaces", "programs"), (each,))
         parts = {"leases": {NAMESPACE: each}, "policies": {POLICY: each}, "bindings": {POLICY: each}}
+        parts |= {"endpoints": {NAMESPACE: (each,)}, "webhook": each}
         checks("main", RIGHT._replace(version=each, kinds=each, **many, **parts), NOW)
         namespace = str(at(each, ("metadata", "namespace")))
         checks("main", RIGHT._replace(deployments=(each,), leases={namespace: each}), NOW)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from aiohttp import web
 from tests.cluster.api.made_server import kubeconfig, served
 from tests.cluster.node.cluster import path_of
 from tests.deploy.chart import NAME, NAMESPACE, installed
+from tests.serve.pki import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,9 +57,26 @@ def test_half_an_installation_and_a_whole_one(
         server,
         "application/merge-patch+json",
     )
+    untrusted = admc(*arguments)
+    assert "it has no `caBundle`" in untrusted.out
+    assert f"no replica in `{NAMESPACE}` answers it" in untrusted.out
+    trust(api)
     whole = admc(*arguments)
     assert whole.code == 0, whole.out
     assert "ok       active replica  `one`" in whole.out
+
+
+def trust(api: ApiServer) -> None:
+    """What the active replica and the controller of EndpointSlices write."""
+    path = f"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/{NAME}"
+    bundle = base64.b64encode(Authority().certificate).decode()
+    patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
+    api.request("PATCH", path, patch, "application/json-patch+json")
+    metadata = {"name": "webhook-1", "labels": {"kubernetes.io/service-name": f"{NAME}-webhook"}}
+    endpoints = [{"addresses": ["10.0.0.1"], "conditions": {"ready": True}}]
+    body = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata}
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices/webhook-1"
+    api.apply(path, {**body, "addressType": "IPv4", "endpoints": endpoints, "ports": []})
 
 
 def test_an_older_kubernetes_is_refused(admc: Admc, tmp_path: Path) -> None:
