@@ -32,7 +32,7 @@ system:
 test: setup
 	$(BIN)/python -m tests.run -m "not long and not cluster"
 
-# What `make test` leaves out, and six times as many examples of each property.
+# What `make test` leaves out, and three times as many examples of each property.
 test-long: setup
 	$(BIN)/python -m tests.run -m "(long or hypothesis) and not cluster" --hypothesis-profile long
 

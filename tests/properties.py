@@ -1,4 +1,4 @@
-"""How many examples a property (Hypothesis) draws: some in `make test`, six times as many in `make test-long`."""
+"""How many examples a property (Hypothesis) draws: some in `make test`, three times as many in `make test-long`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, settings
 
 USUAL: Final = 100
 SUITE: Final = 50
-LONG: Final = 300
+LONG: Final = 150
+RANDOM: Final = 300
 
 
 def register() -> None:
@@ -17,8 +18,10 @@ def register() -> None:
     How long an example takes says what else the machine has to do, and is no property of what is tried. `suite` and
     `long` draw the same examples in every run, so that what fails has been changed; `random` draws others.
     """
-    settings.register_profile("random", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=LONG)
-    settings.register_profile("long", settings.get_profile("random"), derandomize=True)
+    settings.register_profile(
+        "random", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=RANDOM
+    )
+    settings.register_profile("long", settings.get_profile("random"), derandomize=True, max_examples=LONG)
     settings.register_profile("suite", settings.get_profile("long"), max_examples=SUITE)
     settings.load_profile("suite")
 
@@ -26,7 +29,7 @@ def register() -> None:
 def examples(count: int, **others: Any) -> settings:
     """Settings of a property that gets `count` examples where others get 100.
 
-    `make test` draws half as many, `make test-long` three times as many.
+    `make test` draws half as many, `make test-long` one and a half times as many.
     """
     profile = settings.default
     assert profile is not None

@@ -102,7 +102,7 @@ def inject(
         raise wrong_usage("ADM949", f"`{visible(namespace[:100])}` is not the name of a namespace", hint=_NAMES)
     if name is not None:
         _check_alone({"--cluster": cluster, "--xds": xds, "--include": include})
-        _check_installation(name)
+        check_installation(name)
     elif kubeconfig is not None:
         raise wrong_usage("ADM801", "`--plan` and `--kubeconfig` contradict each other", hint="leave one of them out")
     manifests = manifests_of([(str(path), _content(path)) for path in _once(files)], namespace)
@@ -190,7 +190,7 @@ def _by_cluster(
     return rewritten(manifests, specs, Installation(name, "", image, envoy_image), skips_unknown=skips_unknown)
 
 
-def _check_installation(name: str) -> None:
+def check_installation(name: str) -> None:
     if not _NAME.fullmatch(name):
         raise wrong_usage("ADM929", f"`{visible(name[:100])}` is not the name of an installation", hint=_NAMES)
 
@@ -202,7 +202,7 @@ def _installation(cluster: str | None, xds: str | None, image: str, envoy_image:
         raise wrong_usage(
             "ADM929", "it is not said which installation the pods belong to", hint="give `--cluster NAME`"
         )
-    _check_installation(cluster)
+    check_installation(cluster)
     where = xds or f"admc-{cluster}.default.svc:{PORT}"
     if not _SERVER.fullmatch(where) or not 0 < int(where.rpartition(":")[2]) < 65536:
         raise wrong_usage(

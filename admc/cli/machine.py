@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+
+from admc.base.checks import Check, CheckVerdict
 
 ENVOY_TESTED = (1, 40)
 """The minor version of Envoy that admc's configuration is tested on."""
@@ -34,22 +34,8 @@ print(solver.value(number))
 """A program that runs in a process of its own, because an incompatible native library may crash the process."""
 
 
-class Verdict(StrEnum):
-    GOOD = "ok"
-    OPTIONAL = "missing"
-    """Part of admc works without it; the advice says which part does not."""
-    BAD = "wrong"
-
-
-class MachineFinding(NamedTuple):
-    subject: str
-    verdict: Verdict
-    state: str
-    advice: str = ""
-
-
-def findings() -> tuple[MachineFinding, ...]:
-    """All checks, in the order in which a command needs their subjects."""
+def checks() -> tuple[Check, ...]:
+    """Return all checks, in the order in which a command needs their subjects."""
     return (
         _python(),
         *_packages(),
@@ -62,21 +48,21 @@ def findings() -> tuple[MachineFinding, ...]:
     )
 
 
-def _python() -> MachineFinding:
+def _python() -> Check:
     version = ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info[:2] < PYTHON:
-        return MachineFinding("python", Verdict.BAD, version, "admc needs Python 3.11 or later")
-    return MachineFinding("python", Verdict.GOOD, version)
+        return Check("python", CheckVerdict.BAD, version, "admc needs Python 3.11 or later")
+    return Check("python", CheckVerdict.GOOD, version)
 
 
-def _packages() -> Iterable[MachineFinding]:
+def _packages() -> Iterable[Check]:
     """Compare installed versions with the requirements in the metadata of admc."""
     from packaging.requirements import Requirement
 
     try:
         wanted = [Requirement(line) for line in metadata.requires("admc") or ()]
     except metadata.PackageNotFoundError:
-        yield MachineFinding("admc", Verdict.BAD, "not installed", "install it with `make setup` or pip")
+        yield Check("admc", CheckVerdict.BAD, "not installed", "install it with `make setup` or pip")
         return
     for requirement in wanted:
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
@@ -84,88 +70,91 @@ def _packages() -> Iterable[MachineFinding]:
         try:
             version = metadata.version(requirement.name)
         except metadata.PackageNotFoundError:
-            yield MachineFinding(requirement.name, Verdict.BAD, "not installed", f"install `{requirement}`")
+            yield Check(requirement.name, CheckVerdict.BAD, "not installed", f"install `{requirement}`")
             continue
         if requirement.specifier.contains(version, prereleases=True):
-            yield MachineFinding(requirement.name, Verdict.GOOD, version)
+            yield Check(requirement.name, CheckVerdict.GOOD, version)
         else:
-            yield MachineFinding(
+            yield Check(
                 requirement.name,
-                Verdict.BAD,
+                CheckVerdict.BAD,
                 f"{version}, and admc needs {requirement.specifier}",
                 "run `make setup`",
             )
 
 
-def _solver() -> MachineFinding:
+def _solver() -> Check:
     """Solve a small problem: the native code of OR-Tools fits only some releases of protobuf."""
     output = _run([sys.executable, "-c", _SOLVE])
     if output is not None and output.strip() == "2":
-        return MachineFinding("solver", Verdict.GOOD, "OR-Tools and protobuf work together")
-    return MachineFinding(
-        "solver", Verdict.BAD, f"OR-Tools does not solve, or not within {SECONDS:.0f} s", "run `make setup`"
+        return Check("solver", CheckVerdict.GOOD, "OR-Tools and protobuf work together")
+    return Check(
+        "solver", CheckVerdict.BAD, f"OR-Tools does not solve, or not within {SECONDS:.0f} s", "run `make setup`"
     )
 
 
-def _envoy() -> MachineFinding:
+def _envoy() -> Check:
     beside = Path(sys.executable).parent / "envoy"
     program = shutil.which("envoy") or (str(beside) if beside.is_file() else None)
     if program is None:
-        return MachineFinding(
+        return Check(
             "envoy",
-            Verdict.OPTIONAL,
+            CheckVerdict.OPTIONAL,
             "not found",
             "compiling works without it; running ADMs here does not",
         )
     output = _run([program, "--version"])
     match = None if output is None else re.search(r"/(\d+)\.(\d+)\.(\d+)", output)
     if match is None:
-        return MachineFinding(
-            "envoy", Verdict.BAD, f"{program} does not print its version", "replace it with a working Envoy"
+        return Check(
+            "envoy", CheckVerdict.BAD, f"{program} does not print its version", "replace it with a working Envoy"
         )
     version = ".".join(match.groups())
     if (int(match[1]), int(match[2])) < ENVOY_TESTED:
         least = ".".join(str(part) for part in ENVOY_TESTED)
-        return MachineFinding("envoy", Verdict.BAD, f"{version} at {program}", f"use Envoy {least} or later")
-    return MachineFinding("envoy", Verdict.GOOD, f"{version} at {program}")
+        return Check("envoy", CheckVerdict.BAD, f"{version} at {program}", f"use Envoy {least} or later")
+    return Check("envoy", CheckVerdict.GOOD, f"{version} at {program}")
 
 
-def _redirection() -> MachineFinding:
+def _redirection() -> Check:
     program = shutil.which("iptables-restore")
     if program is None:
-        return MachineFinding(
+        return Check(
             "iptables",
-            Verdict.OPTIONAL,
+            CheckVerdict.OPTIONAL,
             "not found",
             "needed only where traffic is redirected on this machine; explicit listeners work without it",
         )
     output = _run([program, "--version"])
-    return MachineFinding("iptables", Verdict.GOOD, f"{(output or 'version unknown').strip()} at {program}")
+    return Check("iptables", CheckVerdict.GOOD, f"{(output or 'version unknown').strip()} at {program}")
 
 
-def _privileges() -> MachineFinding:
+def _privileges() -> Check:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return MachineFinding("privileges", Verdict.GOOD, "root")
-    return MachineFinding(
-        "privileges", Verdict.OPTIONAL, "not root", "needed only to redirect traffic; explicit listeners work without"
+        return Check("privileges", CheckVerdict.GOOD, "root")
+    return Check(
+        "privileges",
+        CheckVerdict.OPTIONAL,
+        "not root",
+        "needed only to redirect traffic; explicit listeners work without",
     )
 
 
-def _temporary() -> MachineFinding:
+def _temporary() -> Check:
     return _writable("temporary files", Path(tempfile.gettempdir()))
 
 
-def _working_folder() -> MachineFinding:
+def _working_folder() -> Check:
     return _writable("working folder", Path.cwd())
 
 
-def _writable(subject: str, folder: Path) -> MachineFinding:
+def _writable(subject: str, folder: Path) -> Check:
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".admc-doctor-"):
-            return MachineFinding(subject, Verdict.GOOD, str(folder))
+            return Check(subject, CheckVerdict.GOOD, str(folder))
     except OSError as error:
         cause = (error.strerror or "the system refused").lower()
-        return MachineFinding(subject, Verdict.BAD, f"{folder}: {cause}", "free space, or get write permission there")
+        return Check(subject, CheckVerdict.BAD, f"{folder}: {cause}", "free space, or get write permission there")
 
 
 def _run(command: list[str]) -> str | None:

@@ -18,12 +18,13 @@ from admc.cli.serve_cluster import check as check_cluster
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from admc.base.exits import CommandError
     from admc.serve.auth.identity import Settings
     from admc.serve.auth.tls import TlsFiles
 
 
 _AUTHENTICATION_HINT: Final = "give `--tls-client-ca FILE`, or `--token-keys FILE` with `--token-audience NAME`"
-USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001, "--reached-at": 18000}
+USUAL_PORTS: Final = {"--xds": 18000, "--ops": 18001, "--reached-at": 18000, "--webhook": 18002}
 
 
 class ServeLog(StrEnum):
@@ -164,6 +165,14 @@ def serve(
             help="With --cluster: limits of the resources of injected ADMs, as quotas ask for; none unless given.",
         ),
     ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(
+            "--webhook",
+            metavar="ADDRESS:PORT",
+            help="With --cluster: where the API server asks for the ADMs of new pods; no webhook unless given.",
+        ),
+    ] = None,
     tls_ca: Annotated[
         Path | None,
         typer.Option(
@@ -243,7 +252,7 @@ def serve(
     )
     xds_address, ops_address = _address("--xds", xds), _address("--ops", ops)
     if xds_address == ops_address and xds_address[1]:
-        raise wrong_usage("ADM801", "`--xds` and `--ops` are the same address", hint="give each a port of its own")
+        raise _same_address("--xds", "--ops")
     in_cluster = ClusterOptions(
         cluster,
         namespace,
@@ -255,7 +264,11 @@ def serve(
         tuple(also_image or ()),
         tuple(also_envoy_image or ()),
         adm_limits,
+        None if webhook is None else _address("--webhook", webhook),
     )
+    for option, address in (("--xds", xds_address), ("--ops", ops_address)):
+        if in_cluster.webhook == address and address[1]:
+            raise _same_address(option, "--webhook")
     check_cluster(
         in_cluster,
         (tls_cert, tls_key),
@@ -298,6 +311,11 @@ def serve(
     finally:
         if state_dir is not None:
             state_dir.close()
+
+
+def _same_address(one: str, other: str) -> CommandError:
+    hint = "give each a port of its own"
+    return wrong_usage("ADM801", f"`{one}` and `{other}` are the same address", hint=hint)
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

@@ -37,6 +37,7 @@ class ClusterOptions(NamedTuple):
     also_envoy_images: tuple[str, ...]
     limits: str | None
     """Of ADMs: `cpu=500m,memory=256Mi`."""
+    webhook: tuple[str, int] | None = None
 
 
 def check(options: ClusterOptions, certificate: tuple[Path | None, Path | None], others: Mapping[str, object]) -> None:
@@ -57,6 +58,7 @@ def check(options: ClusterOptions, certificate: tuple[Path | None, Path | None],
             "--also-image": options.also_images or None,
             "--also-envoy-image": options.also_envoy_images or None,
             "--adm-limits": options.limits,
+            "--webhook": options.webhook,
         }
         alone = [name for name, value in own.items() if value is not None]
         if alone:
@@ -136,7 +138,16 @@ def serve_cluster(options: ClusterOptions, listening: ListenOptions, effort: flo
     images = options.image or IMAGE, options.envoy_image or ENVOY_IMAGE, options.also_images, options.also_envoy_images
     limits = None if options.limits is None else adm_limits(options.limits)
     installation = Installation(
-        name, namespace, at, options.authority, *images, limits, own_address(), options.kubeconfig, effort
+        name,
+        namespace,
+        at,
+        options.authority,
+        *images,
+        limits,
+        own_address(),
+        options.kubeconfig,
+        effort,
+        options.webhook,
     )
     return serve(installation, listening)
 

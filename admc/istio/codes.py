@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 READING: Mapping[str, tuple[str, ...]] = {
-    "ADM970": (
+    "ADM910": (
         "manifests that are not rendered",
         "`admc advise` reads manifests as a cluster gets them. In a template of Helm, in the source of a kustomization "
         "or with variables, names, namespaces and fields are others, or not known. Render them first, and give the "
@@ -14,14 +14,14 @@ READING: Mapping[str, tuple[str, ...]] = {
         "",
         "kustomize build overlays/production | admc advise -",
     ),
-    "ADM971": (
+    "ADM911": (
         "an object of a kind that is not there",
         "The API groups of Istio and the Gateway API have certain kinds and versions, and this object has another one, "
         "or none. Istio has given up some groups: `rbac.istio.io` and `authentication.istio.io` with 1.6, Mixer's "
         "`config.istio.io` with 1.8. A cluster with a current Istio would refuse such an object, so nothing enforces "
         "it. Kinds of other groups are no error.",
     ),
-    "ADM972": (
+    "ADM912": (
         "a resource of Istio that does not fit its schema",
         "The schemas are those of the custom resources of Istio and of the Gateway API. Unknown fields are refused: an "
         "API server stores a resource without them, and without its selector, say, a resource applies to all pods. "
@@ -29,18 +29,18 @@ READING: Mapping[str, tuple[str, ...]] = {
         "kind: PeerAuthentication\nspec: { selectors: { matchLabels: { app: cart } } }",
         "kind: PeerAuthentication\nspec: { selector: { matchLabels: { app: cart } } }",
     ),
-    "ADM973": (
+    "ADM913": (
         "a resource that breaks a rule of its kind",
         "Besides its schema, a custom resource has rules in CEL, such as that a timeout is at least a millisecond, or "
         "that two fields exclude each other. An API server refuses a resource that breaks one. The message is that of "
         "the rule.",
     ),
-    "ADM974": (
+    "ADM914": (
         "two objects with one name",
         "Two manifests have the same kind, namespace and name, and different contents, as in two overlays of one "
         "application. A cluster has one of them, so numbers about both would be wrong. Give one environment at a time.",
     ),
-    "ADM978": (
+    "ADM918": (
         "a field of Kubernetes has a value of another type",
         "Of Kubernetes' own objects `admc advise` reads some fields only: labels, annotations, containers, ports, "
         "selectors, replicas. One of them has a value that no API server takes. In YAML `yes`, `on` and `off` are "
@@ -56,7 +56,7 @@ READING: Mapping[str, tuple[str, ...]] = {
 }
 
 MESH: Mapping[str, tuple[str, ...]] = {
-    "ADM975": (
+    "ADM915": (
         "it is declared nowhere which pods have a sidecar",
         "Pods have a sidecar by their container `istio-proxy`, by the labels `istio-injection` and `istio.io/rev` of "
         "their namespace, or by their own labels and annotations. These manifests have none of that: often the labels "
@@ -65,17 +65,17 @@ MESH: Mapping[str, tuple[str, ...]] = {
         "",
         "admc advise --injected shop,payments mesh/",
     ),
-    "ADM976": (
+    "ADM916": (
         "a mesh configuration that cannot be read",
         "The MeshConfig in a ConfigMap `istio`, in an IstioOperator or in Sail's `Istio` is no YAML, or a field has a "
         "value of another type. istiod does not start with it, or goes on with the configuration from before.",
     ),
-    "ADM977": (
+    "ADM917": (
         "a field that the mesh configuration does not have",
         "istiod reads over a field of MeshConfig that it does not know, without an error: the setting has no effect. "
         "Often it is misspelt, or belongs to another version of Istio.",
     ),
-    "ADM979": (
+    "ADM919": (
         "a resource that names a host or a subset that is not there",
         "A route, or a DestinationRule, names a host that no Service and no ServiceEntry of these manifests has, or a "
         "subset that no DestinationRule of the host has. Such a DestinationRule is in force nowhere, and such a route "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from admc.manifests.documents import Object
 
 _REPORTED_BEFORE: Final = frozenset((("DestinationRule", Cause.NO_HOST), ("Sidecar", Cause.OLDER_WINS)))
-"""What the findings about references say already (ADM979, ADM981)."""
+"""What the findings about references say already (ADM919, ADM981)."""
 _MOST_NAMES: Final = 3
 
 

@@ -104,7 +104,7 @@ def _absent_namespaces(objects: tuple[Object, ...], injected: frozenset[str] | N
 
 def _undeclared() -> Diagnostic:
     return Diagnostic(
-        "ADM975",
+        "ADM915",
         Severity.ERROR,
         "these manifests do not say which pods have a sidecar",
         None,

@@ -188,6 +188,24 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+ANNOTATIONS: Mapping[str, tuple[str, ...]] = {
+    "ADM958": (
+        "an annotation of admc's has a value that it cannot have",
+        '`admc.dev/inject` is `"false"` or `"true"`. `admc.dev/adm-cpu`, `admc.dev/adm-memory`, '
+        "`admc.dev/adm-cpu-limit` and `admc.dev/adm-memory-limit` are amounts: CPU in whole millicores (`500m`) or "
+        "cores (`2`), memory in Ki, Mi or Gi (`256Mi`), and a request is at most its limit. Values of annotations are "
+        "texts, so write them in quotes. `admc inject` refuses such a template; the webhook lets the pod pass without "
+        "an ADM, with a warning.",
+        "",
+        "annotations: { admc.dev/adm-memory: 256Mi, admc.dev/adm-memory-limit: 512Mi }",
+    ),
+    "ADM959": (
+        "a pod keeps its ADM out",
+        'With the annotation `admc.dev/inject: "false"` a pod gets nothing of admc, although its service needs it. The '
+        "pod counts as one without redirection: a rollout that needs it waits, and `Programmed` names the pod.",
+    ),
+}
+
 INJECTIONS: Mapping[str, tuple[str, ...]] = {
     "ADM955": (
         "an `Injection` object would be too large",
@@ -210,6 +228,85 @@ INJECTIONS: Mapping[str, tuple[str, ...]] = {
         "it, or the cluster does not have the kind.",
         "",
         "kubectl get injections -A",
+    ),
+}
+
+GUARD: Mapping[str, tuple[str, ...]] = {
+    "ADM975": (
+        "a pod of a guarded service lacks what the plan in force needs",
+        "The chart's policy `admc-NAME-guard` makes the API server refuse such a pod: its requests, or requests to it, "
+        "would meet no policy. A service is guarded from the moment that no pod of it lacks anything. So the template "
+        "is an earlier one (as after `kubectl rollout undo`), was written without `admc inject`, or names the labels "
+        "of a service that it is not of. Pass the manifest through `admc inject NAME`, or take the labels away. The "
+        "message names the service and what is missing.",
+        "kubectl run debug --image busybox --labels app=cart",
+        "admc inject main -f cart.yaml | kubectl apply -f -",
+    ),
+    "ADM976": (
+        "containers of admc in a pod of a guarded service are not as admc writes them",
+        "The server relies on the containers `admc-rules`, `admc-proxy` and `admc-wait` only if they are exactly as "
+        "`admc inject` writes them, and first in the pod. The API server refuses other ones in a guarded service. "
+        "Another webhook has changed them, or the manifest was changed by hand: exclude admc's names in that webhook, "
+        "and write the manifest again.",
+    ),
+    "ADM977": (
+        "a container of admc has an image that the installation does not list",
+        "The images of admc's containers in a guarded service are of the repositories that the chart has in `image`, "
+        "`alsoImages`, `envoyImage` and `alsoEnvoyImages`. After a move to another registry, list the former one in "
+        "`alsoImages` or `alsoEnvoyImages` until all pods are replaced.",
+    ),
+    "ADM978": (
+        "a container of a pod of a guarded service can go round its ADM",
+        "It runs as the user of the ADM, mounts the ADM's token, or is an ephemeral container with rights that lead "
+        "past the packet filter rules. Debug with a container without these, or in a copy of the pod without the "
+        "labels of its service (`kubectl debug POD --copy-to NAME`).",
+    ),
+    "ADM979": (
+        "the definition of `Injection` is not there or not served",
+        "The guard reads in `Injection` objects what pods need. If their definition is deleted, the objects go with "
+        "it, and the API server refuses all new pods of the namespaces that take part: it cannot know which of them "
+        "are guarded. Apply the definitions again: the active server then writes the objects again. To do without the "
+        "guard, set the value `guard` of the chart to `Off`.",
+        "",
+        "kubectl apply -f deploy/install.yaml",
+    ),
+}
+
+WEBHOOK: Mapping[str, tuple[str, ...]] = {
+    "ADM970": (
+        "the webhook cannot use what a namespace needs",
+        "The webhook puts ADMs into new pods as the `Injection` of their namespace says. Here that object was written "
+        "by a newer admc, or it was altered, so pods that may need an ADM pass without one. During an update the "
+        "older replicas answer like this until they are replaced. The active server writes an altered object again; "
+        "`kubectl get injection NAME --show-managed-fields -o yaml` shows which client has changed it.",
+    ),
+    "ADM971": (
+        "the webhook is asked about something else than a new pod",
+        "The webhook changes pods as they are created, and nothing else. Its MutatingWebhookConfiguration asks it "
+        "about other operations or kinds, so another client has changed the rules there. `helm upgrade` or `kubectl "
+        "apply -f deploy/install.yaml` restores them.",
+    ),
+    "ADM972": (
+        "the API server does not ask the webhook",
+        "The server runs with `--webhook`, and the cluster has no MutatingWebhookConfiguration `admc-NAME` with the "
+        "webhook `pods.admc.dev`: it was deleted, or an installation without the chart lacks it. New pods get their "
+        "ADMs from their manifests (`admc inject`) or not at all. A new authority is not held up by this.",
+        "",
+        "helm upgrade admc deploy/chart --namespace admc-system",
+    ),
+    "ADM973": (
+        "the API server may not trust the webhook",
+        "The active replica writes the authorities of its certificate into `caBundle` of the "
+        "MutatingWebhookConfiguration `admc-NAME`. Here the API server refuses to show or to change it. Until it is "
+        "written, the API server cannot verify the certificate of the webhook and creates pods without asking it. The "
+        "server tries again by itself. A new authority waits for it, as for a namespace that refuses its ConfigMap.",
+    ),
+    "ADM974": (
+        "the certificate of the webhook is not for its name",
+        "The API server reaches the webhook as `admc-NAME-webhook.NAMESPACE.svc`. With `--tls-cert` the certificate "
+        "is yours and has other names only, so the API server refuses it and creates pods without asking. Add the "
+        "name to the certificate, for example to `dnsNames` of cert-manager's `Certificate`; the server reads the "
+        "file again.",
     ),
 }
 
@@ -314,4 +411,15 @@ SERVING: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
-CODES: Mapping[str, tuple[str, ...]] = {**INJECTION, **PROGRAMS, **INJECTIONS, **API, **FACTS, **SERVING, **PODS}
+CODES: Mapping[str, tuple[str, ...]] = {
+    **INJECTION,
+    **PROGRAMS,
+    **ANNOTATIONS,
+    **INJECTIONS,
+    **WEBHOOK,
+    **GUARD,
+    **API,
+    **FACTS,
+    **SERVING,
+    **PODS,
+}

@@ -64,8 +64,12 @@ class StateNotSavedError(Exception):
 
     def __init__(self, diagnostics: Iterable[Diagnostic], storage: str) -> None:
         hint = f"the active state stays; the server tries again until it can write to {storage}"
-        self.diagnostics = tuple(replace(item, hint=hint) for item in diagnostics)
+        self.diagnostics = tuple(replace(item, hint=_joined(item.hint, hint)) for item in diagnostics)
         super().__init__("; ".join(item.message for item in self.diagnostics))
+
+
+def _joined(own: str | None, hint: str) -> str:
+    return hint if own is None else f"{own}; {hint}"
 
 
 @contextlib.contextmanager

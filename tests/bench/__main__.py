@@ -51,9 +51,10 @@ RUNS = {
     "diff": 3,
     "advise": 1,
     "cluster": 3,
+    "creation": 1,
 }
 SUITES = tuple(RUNS)
-BY_NAME = ("cluster",)
+BY_NAME = ("cluster", "creation")
 """Run only where `--only` names them."""
 WARMED = ("commands", "hotel")
 """So short that it matters whether the disk's cache is warm."""
@@ -301,6 +302,13 @@ def cluster_(bench: Bench) -> None:
         raise SystemExit(1)
 
 
+def creation_(bench: Bench) -> None:
+    """Creation of 5,000 pods, with the webhook and the guard and without; needs programs of the cache."""
+    from tests.bench.cluster.creation import creation
+
+    creation(bench.console, bench.folder)
+
+
 def diff_(bench: Bench) -> None:
     """Two saved plans of a large application: read, compared, and written as JSON."""
     base = bench.generated("diff-base", lambda: generate(*LARGE, SEED))
@@ -414,6 +422,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "diff": diff_,
         "advise": advise_,
         "cluster": cluster_,
+        "creation": creation_,
     }
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="admc-bench-") as folder:

@@ -44,6 +44,9 @@ class FakeApi:
         self.refuses = refuses or {}
         self.written: list[str] = []
 
+    async def get(self, path: str, **params: object) -> dict[str, Any]:
+        return {"items": [], "metadata": {}}
+
     async def apply(self, path: str, body: dict[str, Any]) -> None:
         namespace = path.split("/")[5]
         if namespace in self.refuses:
@@ -57,6 +60,7 @@ def writer(api: FakeApi, *, owner: Owner | None = OWNER, labels: int = 1, active
     return InjectionWriter(
         cast("Api", api), "main", "admc:18000", None, {}, ChangedKeys(),
         picture=lambda: picture, owner=lambda: owner, may_write=lambda: active,
+        published=tuple, lacks=lambda app, place, needs: True,
     )  # fmt: skip
 
 
@@ -81,6 +85,7 @@ async def test_objects_are_computed_again_only_after_a_change(monkeypatch: pytes
     looking = InjectionWriter(
         cast("Api", api), "main", "admc:18000", None, {}, ChangedKeys(),
         picture=lambda: pictures.pop(0), owner=lambda: OWNER, may_write=lambda: True,
+        published=tuple, lacks=lambda app, place, needs: True,
     )  # fmt: skip
     for number, written in ((1, ["one"]), (1, ["one"]), (2, ["one", "one"])):
         async with looking.announced(plans, None):
@@ -92,7 +97,7 @@ async def test_if_one_object_would_be_too_large_none_is_written() -> None:
     with pytest.raises(CommandError) as refused:
         async with writer(api, labels=20_000).announced([plan()], None):
             pytest.fail("the plan is begun")
-    assert refused.value.exit_code is Exit.NO_PLACEMENT
+    assert refused.value.exit_code is Exit.INPUT, "it is tried again: the Services may change"
     (finding,) = refused.value.diagnostics
     assert (finding.code, "namespace `two`" in finding.message) == ("ADM955", True)
     assert api.written == []

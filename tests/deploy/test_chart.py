@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from admc.kubernetes.cluster.webhook.configuration import WEBHOOK
+from admc.kubernetes.cluster.webhook.listener import PATH
 from tests.cluster.api_server import ApiError
 from tests.cluster.node.cluster import path_of
 from tests.cluster.tools import MissingError
@@ -32,6 +34,8 @@ EVERYTHING: dict[str, Any] = {
     "replicas": 3,
     "tls": {"existingSecret": "admc-tls"},
     "namespaces": ["shop", "123"],
+    "webhook": False,
+    "guard": "Warn",
     "definitions": False,
     "createNamespace": False,
     "listenAddress": "[::]",
@@ -122,7 +126,11 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
         ("RoleBinding", "admc-production-events"),
         ("Service", "admc-production"),
         ("ServiceAccount", "admc-production"),
+        ("ValidatingAdmissionPolicy", "admc-production-guard"),
+        ("ValidatingAdmissionPolicy", "admc-production-guard-needs-definition-of-injections"),
         ("ValidatingAdmissionPolicy", "admc-production-injections"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-guard"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-guard-needs-definition-of-injections"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-injections"),
     ]
     bound = [each["metadata"]["namespace"] for each in everything if each["kind"] == "RoleBinding"]
@@ -151,6 +159,57 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
     assert spec["template"]["metadata"]["annotations"] == EVERYTHING["podAnnotations"]
     for name in ("nodeSelector", "tolerations", "priorityClassName"):
         assert pod[name] == EVERYTHING[name]
+
+
+def test_the_webhook_is_asked_about_new_pods_of_namespaces_that_take_part_and_never_about_its_own() -> None:
+    (webhook,) = only(installed(), "MutatingWebhookConfiguration")["webhooks"]
+    assert webhook["namespaceSelector"] == {
+        "matchLabels": {"admc.dev/controller": "main"},
+        "matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [NAMESPACE, "kube-system"]}
+        ],
+    }
+    (rule,) = webhook["rules"]
+    assert (rule["operations"], rule["resources"]) == (["CREATE"], ["pods"])
+    assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["sideEffects"]) == ("Ignore", 2, "None")
+    assert webhook["reinvocationPolicy"] == "IfNeeded"
+    assert "caBundle" not in webhook["clientConfig"], "the active replica writes it, and an update has to leave it"
+    service = webhook["clientConfig"]["service"]
+    assert service == {"name": f"{NAME}-webhook", "namespace": NAMESPACE, "path": PATH, "port": 443}
+    assert webhook["name"] == WEBHOOK
+    (container,) = only(installed(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--webhook=0.0.0.0:18002" in container["args"]
+    assert {"name": "webhook", "containerPort": 18002} in container["ports"]
+    (leads,) = (
+        each for each in installed() if each["kind"] == "Service" and each["metadata"]["name"] == service["name"]
+    )
+    assert leads["spec"]["ports"] == [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
+    labels = only(installed(), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert leads["spec"]["selector"].items() <= labels.items()
+
+
+@pytest.mark.cluster
+def test_the_guard_has_the_values_in_it(everything: list[dict[str, Any]]) -> None:
+    named = {(each["kind"], each["metadata"]["name"]): each.get("spec") for each in everything}
+    policy = named["ValidatingAdmissionPolicy", "admc-production-guard"]
+    variables = {each["name"]: each["expression"] for each in policy["variables"]}
+    image, old = EVERYTHING["image"], EVERYTHING["alsoImages"][0]
+    assert variables["ownRepositories"].startswith(f'["{image}","{old}"] .map(')
+    envoy, old = EVERYTHING["envoyImage"], EVERYTHING["alsoEnvoyImages"][0]
+    assert variables["envoyRepositories"].startswith(f'["{envoy}","{old}"] .map(')
+    assert "main" not in json.dumps([policy["matchConstraints"], policy["validations"]]).replace("remain", "")
+    for name in ("admc-production-guard", "admc-production-guard-needs-definition-of-injections"):
+        assert named["ValidatingAdmissionPolicyBinding", name]["validationActions"] == ["Warn", "Audit"]
+    assert named["ValidatingAdmissionPolicyBinding", "admc-production-guard"]["paramRef"]["name"] == "production"
+
+
+@pytest.mark.cluster
+def test_the_guard_can_be_left_out() -> None:
+    try:
+        objects = [each for each in yaml.safe_load_all(rendered("--set", "guard=Off")) if each]
+    except MissingError as error:
+        pytest.skip(str(error))
+    assert not [name for _, name in kinds(objects) if "guard" in name]
 
 
 def test_no_role_that_others_take_in_writes_anything() -> None:

@@ -7,10 +7,11 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from admc.kubernetes.cluster.decode import PodDecoder
+from admc.kubernetes.inject.containers import FORMS, containers
 from admc.kubernetes.inject.images import repository
 from admc.kubernetes.inject.model import Installation, PodNeeds
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
@@ -379,6 +380,8 @@ def test_any_other_alteration_is_noticed(data: st.DataObject) -> None:
     else:
         others = [SECRET, 7, True, None, [SECRET], {"x": SECRET}]
         around[key] = data.draw(st.sampled_from(others).filter(lambda value: value != around[key]))
+    # Without its hook the ADM is one of an earlier release.
+    assume(written["initContainers"] not in [containers(WANTED, INSTALLATION, form) for form in FORMS])
     found = noticed(pod)
     if place[0] == "volumes":
         assert found.names == set()

@@ -177,7 +177,7 @@ def test_nothing_declared_asks_for_it(admc: Admc, folder: Path) -> None:
     run = admc("advise", "a.yaml")
     assert run.code == 1
     assert run.out == ""
-    assert "error[ADM975]: these manifests do not say which pods have a sidecar" in run.err
+    assert "error[ADM915]: these manifests do not say which pods have a sidecar" in run.err
     assert "`--injected all`, or with `--injected NAMESPACE,...`" in run.err
     assert document(admc("advise", "a.yaml", "--injected", "all", "--format", "json"))["sidecars"]["today"] == 1
     assert document(admc("advise", "a.yaml", "--injected", "shop", "--format", "json"))["sidecars"]["today"] == 1
@@ -206,7 +206,7 @@ def test_warnings_leave_the_advice(admc: Admc, folder: Path) -> None:
     route = thing(NETWORKING, "VirtualService", "v", spec={"hosts": ["a"], "http": http})
     write(folder / "a.yaml", *MESH, route)
     run = admc("advise", "a.yaml", "--format", "json")
-    assert (run.code, codes(run)) == (0, ["ADM979", "ADM992"])
+    assert (run.code, codes(run)) == (0, ["ADM919", "ADM992"])
     assert document(run)["sidecars"]["today"] == 3
 
 
@@ -236,7 +236,7 @@ def test_a_folder_stands_for_its_manifests(admc: Admc, folder: Path) -> None:
     write(folder / "other/x.yaml", STRICT)
     (folder / "mesh/link").symlink_to(folder / "other", target_is_directory=True)
     made = document(admc("advise", "mesh", "mesh/a.yaml", "--format", "json"))
-    assert [(item["code"], item["severity"]) for item in made["diagnostics"]] == [("ADM971", "warning")]
+    assert [(item["code"], item["severity"]) for item in made["diagnostics"]] == [("ADM911", "warning")]
     assert made["sidecars"]["today"] == 3
     assert made["resources"] == []
 
@@ -255,14 +255,14 @@ def test_a_folder_that_is_not_rendered_is_refused(admc: Admc, folder: Path, file
     (folder / "mesh/deep" / file).write_text("resources: []\n", encoding="utf-8")
     run = admc("advise", "mesh")
     assert run.code == 1
-    assert f"error[ADM970]: `mesh/deep` is {what}" in run.err
+    assert f"error[ADM910]: `mesh/deep` is {what}" in run.err
     assert f"`{tool} | admc advise -`" in run.err
-    assert "ADM972" not in run.err  # nothing in it is read
+    assert "ADM912" not in run.err  # nothing in it is read
     run = admc("advise", "mesh", "--keep-going")
     assert (run.code, run.out.splitlines()[0]) == (1, f"3 sidecars today (5 pods), by namespace labels{AT_MOST}")
     run = admc("advise", "mesh", "--raw", "--format", "json")
-    assert {"ADM970", "ADM972"} <= set(codes(run))
-    assert next(item for item in document(run)["diagnostics"] if item["code"] == "ADM970")["severity"] == "warning"
+    assert {"ADM910", "ADM912"} <= set(codes(run))
+    assert next(item for item in document(run)["diagnostics"] if item["code"] == "ADM910")["severity"] == "warning"
 
 
 def test_a_template_of_a_chart_names_its_chart(admc: Admc, folder: Path) -> None:

@@ -29,54 +29,54 @@ def facts(finding: Diagnostic) -> tuple[str, str, int]:
         ("a: [\n", "ADM927", 2, "not YAML"),
         (f"{VIRTUAL}  hosts: [b]\n", "ADM927", 6, "the key `hosts` is there twice"),
         ("a: &a [*a]\n", "ADM927", 1, "an alias stands for what it is in"),
-        ("- just\n- a list\n", "ADM971", 1, "no object of Kubernetes"),
-        ("kind: Deployment\n", "ADM971", 1, "lacks `apiVersion` or `kind`"),
+        ("- just\n- a list\n", "ADM911", 1, "no object of Kubernetes"),
+        ("kind: Deployment\n", "ADM911", 1, "lacks `apiVersion` or `kind`"),
         # what is not rendered
-        ("kind: X\n{{- if .Values.x }}\na: b\n{{- end }}\n", "ADM970", 2, "a template of Helm"),
-        (VIRTUAL.replace("name: a", 'name: "{{ .Release.Name }}"'), "ADM970", 3, "a template of Helm"),
-        (VIRTUAL.replace("[a]", '["{{ $host }}"]'), "ADM970", 5, "a template of Helm"),
-        (VIRTUAL.replace("shop", '"${NAMESPACE}"'), "ADM970", 3, "a variable"),
-        (VIRTUAL.replace("shop", "$NAMESPACE"), "ADM970", 3, "a variable"),
-        (VIRTUAL.replace("[a]", "#@ data.values.hosts"), "ADM970", 5, "a comment of ytt"),
-        ('#@ load("@ytt:data", "data")\n' + VIRTUAL, "ADM970", 1, "a comment of ytt"),
-        ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", "ADM970", 1, "kustomization"),
+        ("kind: X\n{{- if .Values.x }}\na: b\n{{- end }}\n", "ADM910", 2, "a template of Helm"),
+        (VIRTUAL.replace("name: a", 'name: "{{ .Release.Name }}"'), "ADM910", 3, "a template of Helm"),
+        (VIRTUAL.replace("[a]", '["{{ $host }}"]'), "ADM910", 5, "a template of Helm"),
+        (VIRTUAL.replace("shop", '"${NAMESPACE}"'), "ADM910", 3, "a variable"),
+        (VIRTUAL.replace("shop", "$NAMESPACE"), "ADM910", 3, "a variable"),
+        (VIRTUAL.replace("[a]", "#@ data.values.hosts"), "ADM910", 5, "a comment of ytt"),
+        ('#@ load("@ytt:data", "data")\n' + VIRTUAL, "ADM910", 1, "a comment of ytt"),
+        ("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", "ADM910", 1, "kustomization"),
         # kinds and versions
-        (f"apiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRole\n{NAME}\n", "ADM971", 2, "no kind of Istio any more"),
-        (f"apiVersion: config.istio.io/v1alpha2\nkind: rule\n{NAME}\n", "ADM971", 2, "no kind of Istio any more"),
-        (f"apiVersion: authentication.istio.io/v1\nkind: Policy\n{NAME}\n", "ADM971", 2, "no kind of Istio any more"),
-        (VIRTUAL.replace("VirtualService", "VirtualServices"), "ADM971", 2, "has no kind `VirtualServices`"),
-        (VIRTUAL.replace("/v1", "/v1alpha2"), "ADM971", 1, "there is no version"),
+        (f"apiVersion: rbac.istio.io/v1alpha1\nkind: ServiceRole\n{NAME}\n", "ADM911", 2, "no kind of Istio any more"),
+        (f"apiVersion: config.istio.io/v1alpha2\nkind: rule\n{NAME}\n", "ADM911", 2, "no kind of Istio any more"),
+        (f"apiVersion: authentication.istio.io/v1\nkind: Policy\n{NAME}\n", "ADM911", 2, "no kind of Istio any more"),
+        (VIRTUAL.replace("VirtualService", "VirtualServices"), "ADM911", 2, "has no kind `VirtualServices`"),
+        (VIRTUAL.replace("/v1", "/v1alpha2"), "ADM911", 1, "there is no version"),
         # schemas
-        (f"{PEER}spec:\n  workloadLabels: {{app: a}}\n", "ADM972", 5, "`spec` has no field `workloadLabels`"),
-        (f"{PEER}spec:\n  mtls: {{mode: strict}}\n", "ADM972", 5, "must be one of"),
-        (f"{PEER}spec:\n  mtls:\n    mode: on\n", "ADM972", 6, "`spec.mtls.mode` must be a text"),
-        (f"{VIRTUAL}  http:\n  - timeout: 5\n", "ADM972", 7, "must be a text"),
-        (f"{VIRTUAL}  http:\n  - match:\n    - uri: {{exact: a, prefix: b}}\n", "ADM972", 8, "may have only one of"),
+        (f"{PEER}spec:\n  workloadLabels: {{app: a}}\n", "ADM912", 5, "`spec` has no field `workloadLabels`"),
+        (f"{PEER}spec:\n  mtls: {{mode: strict}}\n", "ADM912", 5, "must be one of"),
+        (f"{PEER}spec:\n  mtls:\n    mode: on\n", "ADM912", 6, "`spec.mtls.mode` must be a text"),
+        (f"{VIRTUAL}  http:\n  - timeout: 5\n", "ADM912", 7, "must be a text"),
+        (f"{VIRTUAL}  http:\n  - match:\n    - uri: {{exact: a, prefix: b}}\n", "ADM912", 8, "may have only one of"),
         (
             f"{VIRTUAL}  http:\n  - route:\n    - weight: 1\n",
-            "ADM972",
+            "ADM912",
             8,
             "`spec.http[0].route[0].destination` is missing",
         ),
         (
             VIRTUAL.replace("VirtualService", "ServiceEntry").replace("[a]", "[]"),
-            "ADM972",
+            "ADM912",
             5,
             "has fewer entries than 1",
         ),
         # rules
-        (f"{VIRTUAL}  http:\n  - timeout: 0s\n", "ADM973", 7, "must be a valid duration"),
+        (f"{VIRTUAL}  http:\n  - timeout: 0s\n", "ADM913", 7, "must be a valid duration"),
         # Kubernetes
-        (f"{DEPLOYMENT}  replicas: many\n", "ADM978", 5, "`spec.replicas` must be a whole number"),
-        (f"{DEPLOYMENT}  template:\n    spec: {{hostNetwork: 'yes'}}\n", "ADM978", 6, "must be `true` or `false`"),
-        (DEPLOYMENT.replace("namespace: shop", "labels: {x: on}"), "ADM978", 3, "`metadata.labels.x` must be a text"),
+        (f"{DEPLOYMENT}  replicas: many\n", "ADM918", 5, "`spec.replicas` must be a whole number"),
+        (f"{DEPLOYMENT}  template:\n    spec: {{hostNetwork: 'yes'}}\n", "ADM918", 6, "must be `true` or `false`"),
+        (DEPLOYMENT.replace("namespace: shop", "labels: {x: on}"), "ADM918", 3, "`metadata.labels.x` must be a text"),
         (
             f"{DEPLOYMENT}  template:\n    metadata:\n      annotations:\n        sidecar.istio.io/inject: no\n",
-            "ADM978",
+            "ADM918",
             8,
             "must be a text",
         ),
-        (f"apiVersion: v1\nkind: Service\n{NAME}\nspec: {{ports: 80}}\n", "ADM978", 4, "`spec.ports` must be a list"),
+        (f"apiVersion: v1\nkind: Service\n{NAME}\nspec: {{ports: 80}}\n", "ADM918", 4, "`spec.ports` must be a list"),
     ],
 )
 def test_what_is_wrong_has_a_code_a_file_and_a_line(text: str, code: str, line: int, words: str) -> None:
@@ -144,13 +144,13 @@ def test_two_objects_of_one_name_are_an_error_if_they_differ() -> None:
     elsewhere = thing(SECURITY, "PeerAuthentication", "a", "other", spec={"mtls": {"mode": "DISABLE"}})
     inputs, findings = read(objects(one, elsewhere), objects(one), objects(other))
     (finding,) = findings
-    assert facts(finding) == ("ADM974", "2.yaml", 5)
+    assert facts(finding) == ("ADM914", "2.yaml", 5)
     assert finding.related[0].span.source.path == "0.yaml"
     assert [manifest.data["spec"] for manifest in inputs.objects] == [one["spec"], elsewhere["spec"]]
     same_in_another_version = {**one, "apiVersion": "security.istio.io/v1beta1"}
     assert read(objects(one, same_in_another_version))[1] == []
     labelled = {**one, "metadata": {**one["metadata"], "labels": {"x": "y"}}}
-    assert [each.code for each in read(objects(one, labelled))[1]] == ["ADM974"]
+    assert [each.code for each in read(objects(one, labelled))[1]] == ["ADM914"]
 
 
 def test_a_secret_is_neither_kept_nor_shown() -> None:
@@ -173,7 +173,7 @@ def test_messages_do_not_quote_values() -> None:
 
 def test_a_file_from_a_folder_may_be_something_else() -> None:
     inputs, findings = read("replicas: 3\nimage: x\n", objects(service("right")), named=False)
-    assert [(finding.code, finding.severity) for finding in findings] == [("ADM971", Severity.WARNING)]
+    assert [(finding.code, finding.severity) for finding in findings] == [("ADM911", Severity.WARNING)]
     assert inputs.skipped == 0
     assert [finding.severity for finding in read("replicas: 3\n")[1]] == [Severity.ERROR]
 

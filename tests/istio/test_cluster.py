@@ -72,7 +72,7 @@ def test_a_cluster_without_istio_declares_nothing(
     made = deployment("cart", "default")
     made["spec"]["selector"] = {"matchLabels": {"app": "cart"}}
     server.apply("/apis/apps/v1/namespaces/default/deployments/cart", made)
-    assert [item["code"] for item in advised(Admc(capfd), server)["diagnostics"]] == ["ADM975"]
+    assert [item["code"] for item in advised(Admc(capfd), server)["diagnostics"]] == ["ADM915"]
     assert advised(Admc(capfd), server, "--injected", "default")["sidecars"]["today"] == 1
 
 

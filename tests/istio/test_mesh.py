@@ -48,7 +48,7 @@ def test_a_mesh_configuration_in_a_config_map_has_its_lines() -> None:
         "defaultHttpRetryPolicy.attempts": 0,
     }
     assert (finding.code, finding.severity, finding.hint) == (
-        "ADM977",
+        "ADM917",
         Severity.WARNING,
         "did you mean `concurrency`?",
     )
@@ -68,7 +68,7 @@ def test_a_mesh_configuration_in_a_config_map_has_its_lines() -> None:
 def test_a_wrong_mesh_configuration_has_its_line(before: str, after: str, line: int, words: str) -> None:
     text = CONFIG_MAP.replace("      concurency: 2\n", "      concurrency: 2\n").replace(before, after)
     _, (finding,) = revisions(text)
-    assert (finding.code, finding.severity) == ("ADM976", Severity.ERROR)
+    assert (finding.code, finding.severity) == ("ADM916", Severity.ERROR)
     assert words in finding.message
     assert finding.span is not None
     assert finding.span.line in (line, line - 1)
@@ -106,7 +106,7 @@ def test_operators_have_a_mesh_configuration_and_a_revision() -> None:
     sail = thing("sailoperator.io/v1", "Istio", "prod", "", spec={"values": values})
     mesh, (finding,) = mesh_of(sail)
     assert given(mesh.revisions["prod"]) == {"rootNamespace": "root"}
-    assert (finding.code, finding.hint) == ("ADM977", "did you mean `accessLogFile`?")
+    assert (finding.code, finding.hint) == ("ADM917", "did you mean `accessLogFile`?")
 
 
 def test_selectors_of_the_injector_are_not_silently_left_out() -> None:
@@ -183,11 +183,11 @@ def test_hosts_that_are_there(host: str) -> None:
 )
 def test_a_host_that_is_not_there(host: str, hint: str | None) -> None:
     (finding,) = findings_of(service("cart"), service("pay", "bank"), route(to(host, subset="v1")))
-    assert (finding.code, finding.severity) == ("ADM979", Severity.WARNING)
+    assert (finding.code, finding.severity) == ("ADM919", Severity.WARNING)
     assert "has the host" in finding.message
     assert hint is None or hint in str(finding.hint)
     copy = route(to("cart"), mirror={"host": host})
-    assert [each.code for each in findings_of(service("cart"), service("pay", "bank"), copy)] == ["ADM979"]
+    assert [each.code for each in findings_of(service("cart"), service("pay", "bank"), copy)] == ["ADM919"]
 
 
 def test_without_any_service_there_is_nothing_to_compare_with() -> None:
@@ -199,7 +199,7 @@ def test_a_subset_that_is_not_there() -> None:
     documents = service("cart"), rule
     assert findings_of(*documents, route(to("cart", subset="stable"))) == []
     (finding,) = findings_of(*documents, route(to("cart", subset="stabel")))
-    assert (finding.code, finding.hint) == ("ADM979", "did you mean `stable`?")
+    assert (finding.code, finding.hint) == ("ADM919", "did you mean `stable`?")
     assert finding.span is not None
     assert finding.span.source.line(finding.span.line).strip() == '"subset": "stabel"'
     wild = thing(

@@ -87,11 +87,16 @@ class Agreeing:
                 acknowledged="" if it.version in self.declined else it.version,
                 refuses=self.refuses or it.version in self.declined,
                 fresh=False,
-                stream=SimpleNamespace(unreferenced={ROUTES: self.older.get(name, frozenset())}),  # type: ignore[arg-type]
+                stream=self._stream(name),
             )
             for name, it in current.items()
             if it and name not in self.away
         )
+
+    def _stream(self, service: str) -> Any:
+        """Names the chains of older connections, and no version of what they use."""
+        older = {ROUTES: self.older.get(service, frozenset())}
+        return SimpleNamespace(unreferenced=older, held_version=lambda type_url, name: None)
 
 
 def planned(folder: Path, side: str, value: str = "gold") -> Planned:

@@ -84,6 +84,11 @@ class Served:
         return self.process.wait(SECONDS)
 
 
+def of(checkout: Path | None) -> tuple[str, ...]:
+    """The command before `admc` by which its server is that of another working copy."""
+    return () if checkout is None else ("/usr/bin/env", f"PYTHONPATH={checkout}")
+
+
 @contextlib.contextmanager
 def served(
     folder: Path,

@@ -21,8 +21,10 @@ from dsl import load
 from solver.place import place
 from tests.fidelity.tokens import BEARER, keys, token
 from tests.serve.rollout import envoy_bed
-from tests.serve.server_process import served
+from tests.serve.server_process import of, served
 from tests.serve.test_server import write
+from tests.serve.traffic.other_release import other_release
+from tests.serve.traffic.upgrade import leave_out_snapshots
 from tests.testbed.callers import http_connection
 from tests.testbed.ports import free_port, program_port
 
@@ -38,6 +40,8 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(ENVOY is None, reason="no Env
 
 SAVED_SECONDS = 2.0
 """By then the server has stored what proxies acknowledged."""
+SEEN_SECONDS = 6.0
+"""By then the server has seen which versions a proxy has that came back."""
 SETTLE_SECONDS = 0.2
 """Envoy's main thread sends the ACK, and its workers follow."""
 PORT = program_port()
@@ -105,8 +109,8 @@ def serving(
 
 def prepared(
     folder: Path, guard: str, drain: int, monkeypatch: pytest.MonkeyPatch, stack: ExitStack
-) -> tuple[envoy_bed.Bed, Callable[[], AbstractContextManager[Served]]]:
-    """The Envoy of `cart`, and its server, which the caller starts."""
+) -> tuple[envoy_bed.Bed, Callable[..., AbstractContextManager[Served]]]:
+    """The Envoy of `cart`, and its server, which the caller starts, perhaps that of another working copy."""
     assert ENVOY is not None
     monkeypatch.setattr(envoy_bed, "DRAIN_SECONDS", drain)
     (folder / "keys.json").write_bytes(keys())
@@ -117,7 +121,7 @@ def prepared(
     port = free_port()
     bed = stack.enter_context(envoy_bed.Bed(Placed(found, place(found)), folder, ENVOY, port))
     options = ("policies.adm", "--mode", "explicit", "--state", "state")
-    return bed, lambda: served(folder, *options, xds=f"127.0.0.1:{port}")
+    return bed, lambda checkout=None: served(folder, *options, xds=f"127.0.0.1:{port}", before=of(checkout))
 
 
 def change(server: Served, folder: Path, content: str, until: Callable[[Served], None] | None = None) -> None:
@@ -223,6 +227,40 @@ def test_a_revocation_in_a_plan_that_was_rejected_holds_for_frozen_chains_in_the
         assert time.monotonic() < frozen + drain, "the machine was too slow: the chain is no longer frozen"
         for each in (oldest, older, newest):
             each.close()
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["later", "meanwhile"])
+def test_a_revocation_reaches_connections_that_only_an_earlier_release_knew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: None, meanwhile: bool
+) -> None:
+    """As in a cluster, no snapshot is stored: the server sees the version of the older guard at the proxy.
+    `meanwhile`: the program changes while no server runs."""
+    drain = 40
+    guard = GUARDS["allow"]
+    with ExitStack() as stack:
+        bed, serve = prepared(tmp_path, guard.before, drain, monkeypatch, stack)
+        with serve(other_release(tmp_path)) as earlier:
+            until_at_rest(earlier)
+            older = Caller(bed)
+            assert older.request().getheader("x-first") == "1"
+            time.sleep(SAVED_SECONDS)
+            assert earlier.stop() == 0
+        leave_out_snapshots(tmp_path / "state" / "state.json")
+        if meanwhile:
+            write(tmp_path / "policies.adm", text(guard.after))
+        server = stack.enter_context(serve())
+        until_at_rest(server)
+        replaced = time.monotonic()
+        if not meanwhile:
+            assert older.request().getheader("x-first") == "1"
+            change(server, tmp_path, text(guard.after))
+        newer = Caller(bed)
+        assert newer.request().status == guard.status
+        time.sleep(SEEN_SECONDS)
+        assert older.request().status == guard.status
+        assert time.monotonic() < replaced + drain, "the machine was too slow: the connection may be closed"
+        older.close()
+        newer.close()
 
 
 def test_what_lasts_longer_than_the_drain_time_is_cut(

@@ -65,6 +65,28 @@ def test_limits_of_adms_are_amounts(given: str, capsys: pytest.CaptureFixture[st
     assert "`--adm-limits` has no limits of resources in" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--webhook", "18002"], "`--webhook` needs an address and a port, and `18002` is not that"),
+        (["--webhook", "127.0.0.1:70000"], "write `--webhook 127.0.0.1:18002`"),
+        (["--webhook", "127.0.0.1:18000"], "`--xds` and `--webhook` are the same address"),
+        (["--webhook", "127.0.0.1:18001"], "`--ops` and `--webhook` are the same address"),
+    ],
+)
+def test_the_webhook_has_an_address_of_its_own(
+    options: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--cluster", "main", "--xds", "127.0.0.1:18000", *options]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_the_webhook_is_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = [str(tmp_path / "policies.adm"), "--plaintext", "--xds", "127.0.0.1:0"]
+    assert main(["serve", *where, "--webhook", "127.0.0.1:18002"]) == 1
+    assert "`--webhook` needs `--cluster`" in capsys.readouterr().err
+
+
 def test_repositories_of_images_are_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = [str(tmp_path / "policies.adm"), "--plaintext", "--xds", "127.0.0.1:0"]
     assert main(["serve", *where, "--also-image", "admc"]) == 1

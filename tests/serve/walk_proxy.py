@@ -79,6 +79,7 @@ class Stream:
     fresh = Connection.fresh
     unreferenced = Connection.unreferenced
     in_sync = Connection.in_sync
+    held_version = Connection.held_version
     caller = None
 
     def __init__(self, server: XdsServer, proxy: Proxy, snapshot: Snapshot) -> None:

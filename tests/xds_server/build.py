@@ -24,6 +24,7 @@ WORDS = {
     "routes": ROUTES,
     "secrets": SECRET,
 }
+STRING = f"type.googleapis.com/{StringValue.DESCRIPTOR.full_name}"
 MESSAGES: dict[str, Any] = {
     CLUSTER: cluster_pb2.Cluster,
     ENDPOINTS: endpoint_pb2.ClusterLoadAssignment,
@@ -35,8 +36,8 @@ MESSAGES: dict[str, Any] = {
 
 
 def resource(type_url: str, name: str, content: int, uses: tuple[str, ...] = ()) -> Resource:
-    """A resource with a number in it that refers to others: a listener to routes, routes to clusters, and a cluster
-    to endpoints of its own name unless it uses `-`."""
+    """A resource with a number in it that refers to others: a listener to routes, and to an extension `f` as `+f`;
+    routes to clusters; and a cluster to endpoints of its own name unless it uses `-`."""
     message = MESSAGES[type_url]()
     if type_url == CLUSTER:
         message.name = name
@@ -56,6 +57,11 @@ def resource(type_url: str, name: str, content: int, uses: tuple[str, ...] = ())
         message.name = name
         message.stat_prefix = str(content)
         for used in uses:
+            if used.startswith("+"):
+                found = message.filter_chains.add().filters.add(name=used[1:]).config_discovery
+                found.config_source.ads.SetInParent()
+                found.type_urls.append(STRING)
+                continue
             manager = http_connection_manager_pb2.HttpConnectionManager(stat_prefix=used)
             manager.rds.route_config_name = used
             manager.rds.config_source.ads.SetInParent()

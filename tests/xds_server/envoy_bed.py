@@ -179,6 +179,12 @@ class Running:
     server: XdsServer
     envoy: Envoy
     port: int
+    xds_port: int
+
+    async def replace_server(self, *resources: Resource) -> None:
+        """End the server, and start another one at its port, which knows these resources and nothing else."""
+        await self.server.stop(0.1)
+        self.server, _ = await _serving(resources, self.xds_port)
 
     async def ask(self) -> str:
         """What comes back from the service behind the proxy."""
@@ -228,20 +234,26 @@ async def running(
     variant: str, folder: Path, *resources: Resource, port: int, options: Sequence[str] = ()
 ) -> AsyncIterator[Running]:
     """An Envoy that serves these resources at `port`; `options` are of its command line."""
-    store = SnapshotCache()
-    store.publish("web", Snapshot.of(resources))
-    server = XdsServer(store, lambda caller: caller.node.cluster)
-    where = await server.start("127.0.0.1:0")
+    server, where = await _serving(resources)
     assert ENVOY is not None
     envoys = Envoys(folder, ENVOY, options)
+    bed: Running | None = None
     try:
         await asyncio.to_thread(envoys.start, {"web": bootstrap(where, variant, folder)})
-        bed = Running(server, envoys.running["web"], port)
+        bed = Running(server, envoys.running["web"], port, where)
         await bed.until(bed.complete)  # it serves before the server has heard that it took the last of it
         yield bed
     finally:
         await asyncio.to_thread(envoys.stop)
-        await server.stop(0.1)
+        await (server if bed is None else bed.server).stop(0.1)
+
+
+async def _serving(resources: Sequence[Resource], port: int = 0) -> tuple[XdsServer, int]:
+    """A server with these resources, and its port."""
+    store = SnapshotCache()
+    store.publish("web", Snapshot.of(resources))
+    server = XdsServer(store, lambda caller: caller.node.cluster)
+    return server, await server.start(f"127.0.0.1:{port}")
 
 
 async def clusters(bed: Running) -> set[str]:

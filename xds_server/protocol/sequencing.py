@@ -7,7 +7,17 @@ from enum import Enum, IntEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from xds_server.protocol.type_state import NOTHING
-from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ORDER, ROUTES, SECRET, TRIAL
+from xds_server.resources.types import (
+    CLUSTER,
+    ENDPOINTS,
+    EXTENSION,
+    LISTENER,
+    ORDER,
+    ROUTES,
+    SECRET,
+    TRIAL,
+    USED_BY_LISTENERS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,26 +103,35 @@ def removed_clusters_unsubscribed(states: Mapping[str, TypeState], target: Snaps
 
 def users_may_follow(states: Mapping[str, TypeState], target: Snapshot) -> bool:
     """Whether a returning client has resources to be removed, and may still name listeners or routes that use these."""
-    listeners, routes = states.get(LISTENER), states.get(ROUTES)
+    listeners = states.get(LISTENER)
     there = target.of_type(LISTENER).resources
-    # A proxy requests listeners before the routes of these, and routes of its bootstrap even before them.
-    has_listeners = listeners is not None and listeners.requested
-    if routes is not None and routes.requested and (has_listeners or not there):
-        return False
     if all(
         state.known.keys() <= target.of_type(type_url).resources.keys()
         for type_url, state in states.items()
         if type_url in _KEPT_WHILE_USED
     ):
         return False
-    if listeners is None or not has_listeners:
-        return True
-    return any(
-        reference.type_url == ROUTES
-        for name in listeners.known
-        if name in there
-        for reference in there[name].references
-    )
+    # A proxy requests listeners before the routes of these, and routes of its bootstrap even before them.
+    if listeners is None or not listeners.requested:
+        return bool(there) or not _is_requested(states, ROUTES)
+    listed = (there[name] for name in listeners.known if name in there)
+    used = {reference.type_url for listener in listed for reference in listener.references}
+    return any(kind in used and not _is_requested(states, kind) for kind in USED_BY_LISTENERS)
+
+
+def _is_requested(states: Mapping[str, TypeState], type_url: str) -> bool:
+    state = states.get(type_url)
+    return state is not None and state.requested
+
+
+def serves_draining_chains(state: TypeState, target: Snapshot) -> bool:
+    """Whether the client still subscribes by name to route tables or extensions that it has, and the target has not.
+
+    Its draining filter chains use them, until it ends the subscription. They also use the clusters to which these
+    resources lead. That is unknown here if an earlier server has sent them.
+    """
+    kept = state.type_url in USED_BY_LISTENERS and not state.subscription.wildcard
+    return kept and not state.known.keys() <= target.of_type(state.type_url).resources.keys()
 
 
 def may_remove(
@@ -122,6 +141,10 @@ def may_remove(
     client that still subscribes to them."""
     if type_url not in _KEPT_WHILE_USED:
         return True
+    if type_url in USED_BY_LISTENERS and not states[type_url].subscription.wildcard:
+        return False  # the client drops them when it ends its subscription
+    if type_url == CLUSTER and any(serves_draining_chains(state, target) for state in states.values()):
+        return False
     if phase < TransitionPhase.BREAK or (
         type_url == CLUSTER and patient and not removed_clusters_unsubscribed(states, target)
     ):

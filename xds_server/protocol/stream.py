@@ -101,6 +101,12 @@ class Stream(Transition, Generic[RequestT]):
                 unreferenced[kind] = names
         return unreferenced
 
+    def held_version(self, type_url: str, name: str) -> str | None:
+        """The version of a resource that the client has; None if it has none."""
+        state = self._states.get(type_url)
+        held = None if state is None else state.known.get(name)
+        return None if held is None else held.version
+
     @property
     def fresh(self) -> bool:
         """Whether the client had no resources when the stream began, so that its process has just been started.

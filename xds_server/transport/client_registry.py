@@ -44,6 +44,10 @@ class ClientView(NamedTuple):
         """
         return self.stream.unreferenced
 
+    def held_version(self, type_url: str, name: str) -> str | None:
+        """The version of a resource that the client has, also if another server sent it; None if it has none."""
+        return self.stream.held_version(type_url, name)
+
 
 class Registered(Protocol):
     """The properties of a stream that the registry reads."""
@@ -65,6 +69,8 @@ class Registered(Protocol):
 
     @property
     def in_sync(self) -> bool: ...
+
+    def held_version(self, type_url: str, name: str) -> str | None: ...
 
     node: ClientNode
 

@@ -166,6 +166,10 @@ class Connection(Writer, Generic[RequestT]):
         wanted = self._host.store.current(self.group)
         return {} if self._machine is None or wanted is None else self._machine.unreferenced(wanted)
 
+    def held_version(self, type_url: str, name: str) -> str | None:
+        """The version of a resource that the client has; None if it has none."""
+        return None if self._machine is None else self._machine.held_version(type_url, name)
+
     @property
     def status(self) -> ClientStatus:
         machine, wanted = self._machine, self._host.store.current(self.group)

@@ -121,5 +121,5 @@ def _source(folder: str, file: str, *, raw: bool) -> Diagnostic:
     hint = f"`{tool} | admc advise -`; `--raw` reads the folder as it is"
     if raw:
         message = f"`{folder}` is {what}, and was read as it is"
-        return Diagnostic("ADM970", Severity.WARNING, message, span, cause, f"`{tool} | admc advise -`")
-    return Diagnostic("ADM970", Severity.ERROR, f"`{folder}` is {what}", span, cause, hint)
+        return Diagnostic("ADM910", Severity.WARNING, message, span, cause, f"`{tool} | admc advise -`")
+    return Diagnostic("ADM910", Severity.ERROR, f"`{folder}` is {what}", span, cause, hint)

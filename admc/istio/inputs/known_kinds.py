@@ -32,7 +32,7 @@ _CLUSTER_SCOPED: Final = frozenset(
 
 
 NO_OBJECT: Final = Violation(
-    "ADM971",
+    "ADM911",
     (),
     "this is no object of Kubernetes: it lacks `apiVersion` or `kind`",
     None,
@@ -58,19 +58,19 @@ def finding_of_kind(data: dict[str, Any]) -> tuple[Violation, Severity] | None:
     if group == _KUSTOMIZE:
         hint = "`kustomize build DIR | admc advise -`, with the folder of this file"
         message = "this is the source of a kustomization, and no object"
-        return Violation("ADM970", (), message, None, hint), Severity.ERROR
+        return Violation("ADM910", (), message, None, hint), Severity.ERROR
     if group in REMOVED:
         message = f"`{version}` {kind} is no kind of Istio any more"
-        return Violation("ADM971", ("kind",), message, f"removed {REMOVED[group]}"), Severity.ERROR
+        return Violation("ADM911", ("kind",), message, f"removed {REMOVED[group]}"), Severity.ERROR
     if group in _READ or not (group.endswith(_ISTIO) or group == _GATEWAY):
         return None
     known = kinds().get((group, kind))
     if known is None:
         others = [other for of_group, other in kinds() if of_group == group] or [name for _, name in kinds()]
         message = f"`{version}` has no kind `{kind[:100]}`"
-        return Violation("ADM971", ("kind",), message, None, did_you_mean(kind, others)), Severity.ERROR
+        return Violation("ADM911", ("kind",), message, None, did_you_mean(kind, others)), Severity.ERROR
     if number not in known.schemas:
         versions = ", ".join(f"`{group}/{name}`" for name in known.schemas)
         message = f"there is no version `{version}` of {kind}"
-        return Violation("ADM971", ("apiVersion",), message, None, f"it has the versions {versions}"), Severity.ERROR
+        return Violation("ADM911", ("apiVersion",), message, None, f"it has the versions {versions}"), Severity.ERROR
     return None

@@ -157,16 +157,16 @@ def _is_refused(manifest: Object, given: Source, findings: Diagnostics, effort: 
 
 def problems_of(data: dict[str, Any], effort: Effort) -> Iterator[Violation]:
     """What is wrong with an object of a known kind, by the schema and the rules of its API."""
-    yield from violations({"metadata": data.get("metadata")}, NAMED, "ADM978")
+    yield from violations({"metadata": data.get("metadata")}, NAMED, "ADM918")
     group, _, version = str(data.get("apiVersion", "")).rpartition("/")
     kind = kinds().get((group, str(data.get("kind", ""))))
     if kind is None:
-        yield from violations(data, fields_of(group, str(data.get("kind", ""))), "ADM978")
+        yield from violations(data, fields_of(group, str(data.get("kind", ""))), "ADM918")
         return
     schema = kind.schemas[version]
     # Defaults come before the schema, as in an API server: alternatives count on them.
     whole = with_defaults(without_nulls(data, schema), schema)
-    of_schema = violations(whole, schema, "ADM972")
+    of_schema = violations(whole, schema, "ADM912")
     yield from of_schema
     if not of_schema:
         yield from repeated(whole, schema)
@@ -188,7 +188,7 @@ def _twice(earlier: Object, later: Object) -> Diagnostic:
     where: Where = ("metadata", "name")
     related = (Related(span_of(earlier.document, (*earlier.where, *where)), "the other one, which is read"),)
     message = "it is there twice, with different contents"
-    return diagnostic(later, Violation("ADM974", where, message, cause, hint), related=related)
+    return diagnostic(later, Violation("ADM914", where, message, cause, hint), related=related)
 
 
 def _broken(broken: Diagnostic, given: Source) -> Diagnostic:
@@ -208,4 +208,4 @@ def _broken(broken: Diagnostic, given: Source) -> Diagnostic:
 def _unrendered(message: str, span: Span, what: Unrendered, given: Source) -> Diagnostic:
     cause = "its values, and so the names and the fields of the objects, are not known"
     hint = what.hint if given.chart is None else what.hint.replace(CHART, quoted(given.chart))
-    return Diagnostic("ADM970", Severity.ERROR, message, span, cause, hint)
+    return Diagnostic("ADM910", Severity.ERROR, message, span, cause, hint)

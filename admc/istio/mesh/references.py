@@ -117,7 +117,7 @@ def _hosts(mesh: Mesh) -> Iterator[Diagnostic]:
         message = f"no Service and no ServiceEntry has the host `{shown_host[:300]}`"
         short = {host.removesuffix(f".svc.{DOMAIN}") for host in hosts.exact}
         hint = _hint_of_host(place.host, hosts) or did_you_mean(shown_host, sorted(short))
-        yield diagnostic(place.object, Violation("ADM979", place.where, message, None, hint), Severity.WARNING)
+        yield diagnostic(place.object, Violation("ADM919", place.where, message, None, hint), Severity.WARNING)
 
 
 def _hint_of_host(host: str, hosts: Hosts) -> str | None:
@@ -144,7 +144,7 @@ def _subsets(mesh: Mesh) -> Iterator[Diagnostic]:
             hint = did_you_mean(place.subset, sorted(names))
             cause = "Envoy answers requests of this route with 503"
             where = (*place.where, "subset")
-            yield diagnostic(manifest, Violation("ADM979", where, message, cause, hint), Severity.WARNING)
+            yield diagnostic(manifest, Violation("ADM919", where, message, cause, hint), Severity.WARNING)
 
 
 def _sidecars(mesh: Mesh) -> Iterator[Diagnostic]:

@@ -125,7 +125,7 @@ def _of_text(manifest: Object, where: Where, findings: Diagnostics) -> dict[str,
             at_line = document.span.line if document.span is not None else 1
             message = f"{named(manifest)}: the mesh configuration cannot be read: {document.message}"
             place = _line_in(manifest, where, text, at_line)
-            findings.add(Diagnostic("ADM976", Severity.ERROR, message, place, document.cause))
+            findings.add(Diagnostic("ADM916", Severity.ERROR, message, place, document.cause))
         elif document.data is not None:
             read, problems = read_mesh_config(document.data)
             values.update(read)

@@ -40,5 +40,5 @@ def _in_list(data: list[Any], schema: Schema, where: Where) -> Iterator[Violatio
         if text in earlier:
             by = f" with the same {', '.join(f'`{key}`' for key in keys)}" if kind == "map" else ""
             message = f"`{shown(where)}` has two entries{by}"
-            yield Violation("ADM972", (*where, index), message)
+            yield Violation("ADM912", (*where, index), message)
         earlier.add(text)

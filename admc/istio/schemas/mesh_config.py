@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from admc.manifests.documents import Where
 
 MESH_CONFIG: Final = "istio.mesh.v1alpha1.MeshConfig"
-WRONG: Final = "ADM976"
-UNKNOWN: Final = "ADM977"
+WRONG: Final = "ADM916"
+UNKNOWN: Final = "ADM917"
 _DURATION: Final = "google.protobuf.Duration"
 _FREE: Final = frozenset(("google.protobuf.Struct", "google.protobuf.Value", "google.protobuf.ListValue"))
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|s|m|h)")

@@ -68,11 +68,11 @@ def _broken(data: Any, schema: Schema, where: Where, effort: Effort) -> Iterator
         return
     for rule in schema.get(RULES, ()):
         if not effort.spend(rule["rule"], data):
-            yield Violation("ADM973", where, f"`{shown(where)}`: its rules are not evaluated", _TOO_MUCH, _LESS)
+            yield Violation("ADM913", where, f"`{shown(where)}`: its rules are not evaluated", _TOO_MUCH, _LESS)
             return
         problem = _problem(rule["rule"], data, schema)
         if problem is not None:
-            yield Violation("ADM973", where, _message(rule, where), problem or None)
+            yield Violation("ADM913", where, _message(rule, where), problem or None)
     properties = schema.get("properties", {})
     others = schema.get("additionalProperties")
     if isinstance(data, dict):

@@ -38,6 +38,7 @@ from admc.kubernetes.cluster.storage.record import Names
 from admc.kubernetes.cluster.storage.secrets import Secrets
 from admc.kubernetes.cluster.storage.storage import SecretStorage
 from admc.kubernetes.cluster.storage.watch import watched
+from admc.kubernetes.cluster.webhook.webhook import ClusterWebhook
 from admc.kubernetes.inject.model import AUDIENCE_PREFIX
 from admc.kubernetes.inject.model import Installation as Injection
 from admc.kubernetes.inject.recognised import recognised
@@ -78,6 +79,8 @@ class Installation(NamedTuple):
     """The address of this replica, for the EndpointSlice."""
     kubeconfig: Path | None
     effort: float | None
+    webhook: tuple[str, int] | None = None
+    """Where the webhook listens, if it does."""
 
 
 def serve(installation: Installation, listening: ListenOptions) -> int:
@@ -136,7 +139,12 @@ class _Replica:
         self._config = ProxyConfig(
             self._cluster, installation.reached_at, lambda: self._authority.bundle, ipv6=_has_ipv6()
         )
-        self._standing_by = StandingBy(self._cluster, self._standby, self._state_follower, self._authority)
+        self._webhook: ClusterWebhook | None = None
+        if installation.webhook is not None:
+            self._webhook = ClusterWebhook(self._cluster, injection, installation.webhook, self._authority)
+        self._standing_by = StandingBy(
+            self._cluster, self._standby, self._state_follower, self._authority, self._webhook
+        )
         self._reached, self._limits = reached, installation.limits
         self._replica = replica
         self._environment: ClusterEnvironment | None = None
@@ -157,9 +165,10 @@ class _Replica:
             await http.stop()
 
     async def _run(self, http: HttpServer) -> int:
-        authority = self._authority.run(lambda bundle: self._config.everywhere == bundle)
-        for work in (self._cluster.run(), self._keys.follow(), self._programs.run(), authority):
-            self._beside.add(asyncio.create_task(work))
+        works = [self._cluster.run(), self._keys.follow(), self._programs.run(), self._authority.run(self._is_shown)]
+        if self._webhook is not None:
+            works += [self._webhook.follow(), self._webhook.listen()]
+        self._beside |= {asyncio.create_task(work) for work in works}
         serving = asyncio.create_task(self._standby.run(lambda: self._serve(http)))
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -198,10 +207,16 @@ class _Replica:
             self._limits,
             self._replica,
             self._authority,
+            self._webhook,
         )
         self._beside |= {restoring, asyncio.create_task(self._stored.run())}
         source = self._authority.material
         return await serve_within(self._environment, self._listening, source, http=http, warm=self._warm)
+
+    def _is_shown(self, bundle: str) -> bool:
+        """Whether all clients of this server have these authorities: the proxies, and the API server."""
+        webhook = self._webhook
+        return self._config.everywhere == bundle and (webhook is None or webhook.configuration.is_shown(bundle))
 
     async def _prepare(self, state: StoredState | None) -> None:
         """Build the state that this replica would need if it became active now. Raises `CommandError` and

@@ -17,6 +17,7 @@ from admc.kubernetes.cluster.audit import Audit
 from admc.kubernetes.cluster.closing.policies import ClusterClosing
 from admc.kubernetes.cluster.follow import wait_for_any
 from admc.kubernetes.cluster.identity.pods import PodIdentities
+from admc.kubernetes.cluster.injections.guarded import any_lacks
 from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.program.plan_store import PlanStore
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.records import Key, Pod, Service
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.storage.storage import SecretStorage
+    from admc.kubernetes.cluster.webhook.webhook import ClusterWebhook
+    from admc.kubernetes.inject.needs import Needs
     from admc.kubernetes.inject.spec import Amounts
     from admc.serve.environment import Serving
     from xds_server.transport.client import Caller
@@ -79,10 +82,12 @@ class ClusterEnvironment:
         limits: Amounts | None,
         replica: str,
         authority: AuthorityKeeper | GivenAuthority,
+        webhook: ClusterWebhook | None,
     ) -> None:
-        """`server` is its address, as pods dial it. `limits` are those of ADMs."""
+        """`server` is its address, as pods dial it. `limits` are those of ADMs. `webhook` is None if there is none."""
         self._cluster, self.programs, self._standby = cluster, programs, standby
         self._keys, self._config, self._replica, self._authority = keys, config, replica, authority
+        self._webhook = webhook
         self.addresses = ClusterAddresses(programs)
         self.identities = PodIdentities(keys, cluster, programs)
         self.storage = storage
@@ -106,6 +111,8 @@ class ClusterEnvironment:
             picture=self._picture,
             owner=lambda: programs.outputs.owner,
             may_write=standby.may_act,
+            published=lambda: () if self._serving is None else self._serving.published,
+            lacks=self._lacks,
         )
         self.announced = self._injections.announced
         self._serving: Serving | None = None
@@ -114,7 +121,9 @@ class ClusterEnvironment:
     @property
     def source(self) -> str:
         about = f"installation `{self._cluster.controller}`: {self._program_text}"
-        return "; ".join(filter(None, (about, self._cluster.problem, self._authority.problem)))
+        findings = () if self._webhook is None else self._webhook.configuration.findings
+        webhook = (f"{item.code}: {item.message}" for item in findings)
+        return "; ".join(filter(None, (about, self._cluster.problem, self._authority.problem, *webhook)))
 
     @property
     def _program_text(self) -> str:
@@ -138,7 +147,8 @@ class ClusterEnvironment:
         return Replica(self._standby.role, self._standby.holder, self._standby.resign)
 
     def metrics(self) -> Iterable[Metric]:
-        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)
+        webhook = () if self._webhook is None else self._webhook.counts.metrics()
+        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists), *webhook
 
     @property
     def is_prepared(self) -> bool:
@@ -169,6 +179,7 @@ class ClusterEnvironment:
             plans,
             writer,
             may_act,
+            None if self._webhook is None else self._webhook.configuration,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(reporter.run())
@@ -177,6 +188,8 @@ class ClusterEnvironment:
             group.create_task(self._close())
             group.create_task(self._injections.run(self._serving))
             group.create_task(self._update())
+            if self._webhook is not None:
+                group.create_task(self._webhook.configuration.run(may_act))
         raise AssertionError  # the tasks end by being cancelled
 
     async def _update(self) -> None:
@@ -242,6 +255,16 @@ class ClusterEnvironment:
         for selection in reversed(self._selections):
             selectors |= {Place(key.namespace, name): selection.selector(name) for name, key in selection.keys.items()}
         return Picture(selectors, self._cluster.taking_part)
+
+    def _lacks(self, app: str, place: Place, needs: Needs) -> bool:
+        """Whether a pod of a service lacks some of its needs. A pod that cannot be read may be of any service of its
+        namespace."""
+        selection = self._selection_with(place.service)
+        if selection is None or selection.keys[place.service].namespace != place.namespace:
+            return True
+        if any(key.namespace == place.namespace for key in self._cluster.pods.rejected):
+            return True
+        return any_lacks(selection.pods(place.service).values(), f"{app}/{place.service}", needs)
 
     # ---- the Program as owner ----
 

@@ -85,6 +85,8 @@ class Cluster:
         self.namespaces_changed = Signal()
         self.policies_changed, self.plans_changed, self.injections_changed = ChangedKeys(), ChangedKeys(), ChangedKeys()
         """The changes of NetworkPolicies, of the ConfigMaps of plans and of `Injection` objects, for their writers."""
+        self.injections_shown = Signal()
+        """Sent with each change of `Injection` objects, for their readers."""
         self.view = View()
         self._changes: list[Change] = []
         """The changes since the last call of `take`, once everything has been listed."""
@@ -113,7 +115,7 @@ class Cluster:
             EVERYWHERE,
             injection_object,
             label_selector=f"{CONTROLLER}={controller}",
-            changed=self.injections_changed.note,
+            changed=self._injection,
             definition="deploy/install.yaml",
         )
 
@@ -197,6 +199,10 @@ class Cluster:
 
     def _program(self, key: Key, old: ProgramObject | None, new: ProgramObject | None) -> None:
         self._note(with_program(self.view, key, new))
+
+    def _injection(self, key: Key, old: InjectionObject | None, new: InjectionObject | None) -> None:
+        self.injections_changed.note(key, old, new)
+        self.injections_shown.send()
 
     def _note(self, change: Change) -> None:
         self.view = change.view

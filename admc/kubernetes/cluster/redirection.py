@@ -50,18 +50,20 @@ def ports_of(names: frozenset[str]) -> PodCaptures:
 
 
 def lacking(names: frozenset[str], service: str, pods: Iterable[Pod]) -> Lacking:
-    """Return the pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures.
-
-    A pod without an address has not started any container, so its spec alone decides.
-    """
+    """Return the pods of a service (`APP/SERVICE` in their rules) that do not redirect all of these captures."""
     needed = ports_of(names)
     unredirected, count = [], 0
     for pod in pods:
         count += 1
-        has_them = pod.service == service and pod.captures.covers(needed)
-        if not (has_them and (pod.is_redirected or not pod.addresses)):
+        if not redirects(pod, service, needed):
             unredirected.append(pod.key.name)
     return Lacking(tuple(sorted(unredirected)), count)
+
+
+def redirects(pod: Pod, service: str, needed: PodCaptures) -> bool:
+    """Whether a pod has the ADM of a service (`APP/SERVICE`), and redirects these ports. A pod without an address has
+    not started any container, so its spec alone decides."""
+    return pod.service == service and pod.captures.covers(needed) and (pod.is_redirected or not pod.addresses)
 
 
 class PodRedirection:

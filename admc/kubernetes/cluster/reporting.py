@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.program.status_writer import StatusWriter
     from admc.kubernetes.cluster.program_source import ClusterPrograms
     from admc.kubernetes.cluster.redirection import PodRedirection
+    from admc.kubernetes.cluster.webhook.configuration import WebhookConfiguration
     from admc.serve.environment import Serving
     from dsl.diagnostics.diagnostic import Diagnostic
 
@@ -70,10 +71,12 @@ class Reporter:
         plans: PlanStore,
         writer: StatusWriter,
         may_write: Callable[[], bool],
+        webhook: WebhookConfiguration | None = None,
     ) -> None:
         self._cluster, self._programs, self._serving = cluster, programs, serving
         self._redirection, self._closing, self._audit = redirection, closing, audit
         self._injections, self._plans, self._writer, self._may_write = injections, plans, writer, may_write
+        self._webhook = webhook
         self._put: tuple[bytes, str] | None = None
         """The plan that was last put into the cluster, and the uid of its Program."""
         self._reference: PlanReference | None = None
@@ -188,6 +191,7 @@ class Reporter:
             services=None if followed is None else len(followed.program.services),
             pods=None if followed is None else _pods(followed),
             lacking=lacking,
+            guarded=self._injections.guarded,
             plan=self._reference,
             namespaces={
                 service.namespace for placed in self._serving.placed for service in placed.program.services.values()
@@ -204,7 +208,8 @@ class Reporter:
         if candidate.followed is None:
             verdicts[Condition.RESOLVED] = conditions.unknown("NotAccepted", "the program has errors")
         else:
-            verdicts[Condition.RESOLVED] = conditions.resolved(mismatches)
+            webhook = () if self._webhook is None else self._webhook.findings
+            verdicts[Condition.RESOLVED] = conditions.resolved((*mismatches, *webhook))
         if self._programs.state.is_audit:
             verdicts[Condition.PROGRAMMED] = conditions.audited(has_plan=self._has_plan)
         elif _errors(candidate.findings, compiled or (), mismatches) or not self._is_in_force(candidate):

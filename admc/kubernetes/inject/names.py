@@ -9,6 +9,13 @@ from admc import __version__
 KEEP_NET_RAW: Final = "admc.dev/keep-net-raw"
 """Annotation of a pod template. If it is `"true"`, the template's own containers keep NET_RAW, and the service is
 untrusted."""
+INJECT: Final = "admc.dev/inject"
+"""Annotation of a pod template. If it is `"false"`, the pod gets nothing of admc, and counts as one that lacks it."""
+ADM_CPU: Final = "admc.dev/adm-cpu"
+"""Annotation of a pod template: the CPU that its ADM requests; and below its memory, and the limits of both."""
+ADM_MEMORY: Final = "admc.dev/adm-memory"
+ADM_CPU_LIMIT: Final = "admc.dev/adm-cpu-limit"
+ADM_MEMORY_LIMIT: Final = "admc.dev/adm-memory-limit"
 
 RULES_CONTAINER: Final = "admc-rules"
 """The init container that loads the packet filter rules."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from admc.kubernetes.inject.amounts import in_bytes, least, millicores
 from admc.kubernetes.inject.spec import (
     DEFAULT,
     LEAST_CPU,
@@ -18,6 +20,7 @@ from admc.kubernetes.inject.spec import (
     Amounts,
     Captures,
     InjectionSpec,
+    Required,
     Resources,
     ServiceInjection,
     injection_spec,
@@ -26,7 +29,7 @@ from admc.serve.compiling.address_deps import AddressIndex
 from emitters.interception.pod import pod_captures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from admc.compile.plan.model import Plan
     from dsl.program import Program
@@ -49,6 +52,10 @@ class Needs(NamedTuple):
     """None without an ADM."""
     waits: bool
 
+    @property
+    def anything(self) -> bool:
+        return self.waits or self.captures is not None
+
 
 class Estimate(NamedTuple):
     """What one replica of an ADM takes, by the profile of its program."""
@@ -60,6 +67,7 @@ class Estimate(NamedTuple):
 
 
 PlanNeeds = Mapping[Place, Needs]
+NO_NEEDS: Final[PlanNeeds] = MappingProxyType({})
 
 
 def needs_of_plan(program: Program, placement: Placement) -> PlanNeeds:
@@ -107,6 +115,17 @@ def _both(one: Needs, other: Needs) -> Needs:
     return Needs(captures if parts else None, one.waits or other.waits)
 
 
+def in_common(one: Needs, other: Needs) -> Needs:
+    """Return what pods need in both cases."""
+    if one.captures is None or other.captures is None:
+        return Needs(None, one.waits and other.waits)
+    captures = Captures(
+        tuple(port for port in one.captures.ingress if port in other.captures.ingress),
+        tuple(port for port in one.captures.egress if port in other.captures.egress),
+    )
+    return Needs(captures, one.waits and other.waits)
+
+
 def injections(
     app: str,
     server: str,
@@ -114,18 +133,23 @@ def injections(
     selectors: Mapping[Place, Mapping[str, str]],
     estimates: Mapping[str, Estimate],
     limits: Amounts | None,
+    required: PlanNeeds = NO_NEEDS,
 ) -> dict[str, InjectionSpec]:
     """Return the spec of each namespace with services that need something. A service is left out if no pod is known to
-    be of it: it has no Service, or one without a selector."""
+    be of it: it has no Service, or one without a selector. `required` has the services that are guarded."""
     by_namespace: dict[str, dict[str, ServiceInjection]] = {}
     for place, own in needs.items():
         selector = selectors.get(place)
         if selector:
             resources = resources_of(estimates.get(place.service), limits)
-            row = ServiceInjection(selector, own.waits, resources, own.captures)
+            row = ServiceInjection(selector, own.waits, resources, own.captures, _required(required.get(place)))
             if row.needs_something:
                 by_namespace.setdefault(place.namespace, {})[place.service] = row
     return {namespace: injection_spec(app, server, services) for namespace, services in sorted(by_namespace.items())}
+
+
+def _required(needs: Needs | None) -> Required | None:
+    return None if needs is None else Required(needs.waits, needs.captures)
 
 
 def resources_of(estimate: Estimate | None, limits: Amounts | None) -> Resources:
@@ -138,18 +162,5 @@ def resources_of(estimate: Estimate | None, limits: Amounts | None) -> Resources
         requests = Amounts(f"{cpu}m", f"{memory}Mi")
     if limits is None:
         return Resources(requests)
-    cpu_request = _least(requests.cpu, limits.cpu, millicores)
-    return Resources(Amounts(cpu_request, _least(requests.memory, limits.memory, in_bytes)), limits)
-
-
-def _least(request: str | None, limit: str | None, value: Callable[[str], int]) -> str | None:
-    return limit if request is not None and limit is not None and value(limit) < value(request) else request
-
-
-def millicores(amount: str) -> int:
-    return int(amount[:-1]) if amount.endswith("m") else int(amount) * 1000
-
-
-def in_bytes(amount: str) -> int:
-    units = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
-    return int(amount[:-2]) * units[amount[-2:]] if amount[-2:] in units else int(amount)
+    cpu_request = least(requests.cpu, limits.cpu, millicores)
+    return Resources(Amounts(cpu_request, least(requests.memory, limits.memory, in_bytes)), limits)

@@ -19,6 +19,7 @@ from admc.base.terminal import visible
 from admc.kubernetes.inject.containers import FORMS, NAMES, Form, containers, volumes
 from admc.kubernetes.inject.images import envoy_repositories, own_repositories, repository_that_ran
 from admc.kubernetes.inject.model import PodNeeds
+from admc.kubernetes.inject.spec import DEFAULT
 from admc.kubernetes.inject.stored import (
     RAN,
     Difference,
@@ -91,6 +92,18 @@ def recognised(pod: Json, installation: Installation) -> Recognition:
     closest = min(unlike, key=lambda difference: difference.number)
     more = f" (and {closest.number - 1} more)" if 1 < closest.number < _MISPLACED else ""
     return Recognition(finding=closest.first + more)
+
+
+def is_present_form(pod: Json, needs: PodNeeds, installation: Installation) -> bool:
+    """Whether a pod that is created has what it needs exactly as this release writes it, apart from amounts of
+    resources. None of its containers has run."""
+    listed = pod["spec"].get("initContainers") or []
+    names = [container.get("name") for container in listed if container.get("name") in NAMES]
+    written = _written(needs._replace(resources=DEFAULT), installation, FORMS[0])
+    spec = pod["spec"]
+    return not _misplaced(listed, names, written) and not any(
+        (*_in_containers(listed, written), *_in_volumes(spec, written))
+    )
 
 
 def _no_init_container(spec: Json) -> Recognition:

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.agreement import disagreements
 from admc.kubernetes.inject.containers import is_own
 from admc.kubernetes.inject.findings import diagnostic
 from admc.kubernetes.inject.model import NOTHING, TemplateFinding
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
+from admc.kubernetes.inject.overrides import OPTS_OUT
 from admc.kubernetes.inject.patch import applied, patch
-from admc.kubernetes.inject.refusals import CONTAINERS
 from admc.kubernetes.inject.reliance import reliance
 from admc.kubernetes.inject.services import is_service, needs_of, service_of
-from admc.kubernetes.inject.template import injected
+from admc.kubernetes.inject.template import has_own, injected
 from admc.kubernetes.inject.unknown import refusal, unknown
 from admc.manifests.documents import DEFAULT_NAMESPACE, Object, at, objects, replaced
 from admc.manifests.read import read
@@ -45,6 +44,8 @@ class TemplateOutcome(NamedTuple):
     changed: bool
     skipped: bool = False
     """Whether it is in an object of a kind that admc does not know."""
+    opts_out: bool = False
+    """Whether its annotation keeps out what its service needs."""
 
 
 class Rewritten(NamedTuple):
@@ -189,7 +190,7 @@ def _document(inside: Sequence[Object], call: _Call) -> _Changed:
             needs, installation = NOTHING, call.installation
         else:
             needs, installation = needs_of(spec, service), call.installation._replace(server=spec.server)
-        if service is None and not _has_own(template):
+        if service is None and not has_own(template):
             outcomes.append(TemplateOutcome(_named(manifest), "", (), changed=False))
             continue
         made = injected(template if isinstance(template, dict) else {}, needs, installation)
@@ -202,7 +203,9 @@ def _document(inside: Sequence[Object], call: _Call) -> _Changed:
         changed = made.template != template
         if changed:
             data = replaced(data, (*manifest.where, *manifest.template), made.template)
-        outcomes.append(TemplateOutcome(_named(manifest), service or "", _parts(made.template), changed))
+        opts_out = any(finding.code == OPTS_OUT for finding in made.findings)
+        parts = _parts(made.template)
+        outcomes.append(TemplateOutcome(_named(manifest), service or "", parts, changed, opts_out=opts_out))
     made_patch = patch(document, data)
     if made_patch.loses_comments:
         findings.append(_comments_lost(inside[0]))
@@ -211,14 +214,6 @@ def _document(inside: Sequence[Object], call: _Call) -> _Changed:
 
 def _named(manifest: Object) -> str:
     return f"{manifest.kind} {manifest.namespace}/{manifest.name}"
-
-
-def _has_own(template: object) -> bool:
-    listed = {part: at(template, ("spec", part)) for part in CONTAINERS}
-    init, others = (
-        [it for it in items if isinstance(it, dict)] if isinstance(items, list) else [] for items in listed.values()
-    )
-    return any(map(is_own, init)) or any(map(probes.paths, (*init, *others)))
 
 
 def _parts(template: object) -> tuple[str, ...]:
@@ -274,5 +269,6 @@ def _line(outcome: TemplateOutcome) -> str:
     if not outcome.service:
         why = "its pods are of no service that needs something"
         return f"{outcome.object}: {'what admc wrote is gone' if outcome.changed else 'left alone'}: {why}"
-    what = f"service `{outcome.service}`: {parts or 'needs no ADM and no wait'}"
+    none = "gets nothing, as its annotation says" if outcome.opts_out else "needs no ADM and no wait"
+    what = f"service `{outcome.service}`: {parts or none}"
     return f"{outcome.object}: {what}{'' if outcome.changed else ' (unchanged)'}"

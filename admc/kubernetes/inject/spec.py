@@ -59,6 +59,15 @@ class Resources:
     limits: Given[Amounts] = None
 
 
+@document
+class Required:
+    """What the plan in force needs of each pod of a service. The guard of the API server refuses a pod without it."""
+
+    waits: bool
+    captures: Given[Captures] = None
+    """None without an ADM."""
+
+
 LEAST_CPU: Final = 50
 """Millicores that an ADM requests at least."""
 LEAST_MEMORY: Final = 64
@@ -77,6 +86,8 @@ class ServiceInjection:
     resources: Resources = DEFAULT
     captures: Given[Captures] = None
     """None without an ADM."""
+    required: Given[Required] = None
+    """None while the service is not guarded."""
 
     @property
     def needs_something(self) -> bool:
@@ -179,9 +190,16 @@ def _label(key: str, value: str) -> str:
 
 def _service(row: ServiceInjection) -> dict[str, Any]:
     service: dict[str, Any] = {"selector": dict(sorted(row.selector.items())), "waits": row.waits}
-    if row.captures is not None:
-        service["captures"] = {"ingress": list(row.captures.ingress), "egress": list(row.captures.egress)}
+    service |= _captures(row.captures)
+    if row.required is not None:
+        service["required"] = {"waits": row.required.waits, **_captures(row.required.captures)}
     return {**service, "resources": resources_json(row.resources)}
+
+
+def _captures(captures: Captures | None) -> dict[str, Any]:
+    if captures is None:
+        return {}
+    return {"captures": {"ingress": list(captures.ingress), "egress": list(captures.egress)}}
 
 
 def resources_json(resources: Resources) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from admc.base.terminal import visible
 from admc.kubernetes.inject.images import repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
 
 class Absence(Enum):
@@ -158,30 +158,39 @@ def _of_mappings(stored: dict[str, Any], written: dict[str, Any]) -> tuple[Diffe
 def _comparable(container: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that decide what a container does: variables by their names, and mounts by their paths."""
     fields = {key: value for key, value in container.items() if key not in _APART}
-    fields["env"] = _by("name", (item for item in container.get("env") or () if not _is_known_variable(item)))
-    mounts = container.get("volumeMounts") or ()
-    fields["volumeMounts"] = _by("mountPath", (item for item in mounts if not _is_known_mount(item)))
+    fields["env"] = _by("name", container.get("env"), _is_known_variable)
+    fields["volumeMounts"] = _by("mountPath", container.get("volumeMounts"), _is_known_mount)
     resources = container.get("resources") or {}
-    fields["resources"] = {key: value for key, value in resources.items() if key not in _AMOUNTS}
+    is_as_in_the_api = isinstance(resources, dict)
+    fields["resources"] = (
+        {key: value for key, value in resources.items() if key not in _AMOUNTS} if is_as_in_the_api else resources
+    )
     return fields
 
 
-def _by(key: str, items: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return items by a field. A second one with the same value has a key of its own, which no written item has."""
+def _by(key: str, listed: object, is_left_out: Callable[[Mapping[str, Any]], bool]) -> object:
+    """Return items by a field. A second one with the same value has a key of its own, which no written item has. What
+    is no list of mappings, which the API does not have, stays as it is, and is like nothing that is written."""
+    if listed is not None and not (isinstance(listed, list) and all(isinstance(item, dict) for item in listed)):
+        return listed
     by_key: dict[str, Mapping[str, Any]] = {}
-    for item in items:
-        name = item.get(key)
-        by_key[f"{name} (again)" if name in by_key else str(name)] = item
+    for item in listed or ():
+        if not is_left_out(item):
+            name = str(item.get(key))
+            by_key[f"{name} (again)" if name in by_key else name] = item
     return by_key
 
 
 def _is_known_variable(variable: Mapping[str, Any]) -> bool:
-    return variable.get("name") in VARIABLES and variable.keys() <= {"name", "value"}
+    name = variable.get("name")
+    return isinstance(name, str) and name in VARIABLES and variable.keys() <= {"name", "value"}
 
 
 def _is_known_mount(mount: Mapping[str, Any]) -> bool:
+    path = mount.get("mountPath")
     return (
-        mount.get("mountPath") in MOUNTS
+        isinstance(path, str)
+        and path in MOUNTS
         and mount.get("readOnly") is True
         and mount.keys() == {"name", "mountPath", "readOnly"}
     )

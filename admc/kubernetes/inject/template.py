@@ -14,6 +14,7 @@ from admc.kubernetes.inject import probes
 from admc.kubernetes.inject.annotations import SEPARATORS, skipping_own
 from admc.kubernetes.inject.containers import containers, is_own, is_own_volume, volumes
 from admc.kubernetes.inject.model import NOTHING, Injection, TemplateFinding
+from admc.kubernetes.inject.overrides import overridden
 from admc.kubernetes.inject.refusals import CONTAINERS, capability, is_windows, keeps_net_raw, refusals
 from admc.manifests.documents import Where
 from dsl.diagnostics.diagnostic import Severity
@@ -27,14 +28,15 @@ _LISTS: Final = (*CONTAINERS, "volumes")
 
 
 def injected(template: Template, needs: PodNeeds, installation: Installation) -> Injection:
-    """Return the template with what its pods need, and without what an earlier injection wrote. If the pods get an ADM,
-    their containers drop NET_RAW, unless the template keeps it. With an error among the findings there is no
-    template."""
+    """Return the template with what its pods need, and without what an earlier injection wrote; its annotations may say
+    otherwise. If the pods get an ADM, their containers drop NET_RAW, unless the template keeps it. With an error among
+    the findings there is no template."""
     malformed = tuple(_malformed(template))
     if malformed:
         return Injection(None, malformed)
     template = {**template, "spec": _with_containers(template["spec"], probes.restored)}
-    findings = tuple(refusals(template, needs, installation))
+    needs, by_annotations = overridden(template, needs)
+    findings = (*by_annotations, *refusals(template, needs, installation))
     if any(finding.severity is Severity.ERROR for finding in findings):
         return Injection(None, findings)
     bare = _without_own(template["spec"])
@@ -48,6 +50,16 @@ def injected(template: Template, needs: PodNeeds, installation: Installation) ->
         if not keeps_net_raw(template):
             spec = _with_containers(spec, _without_net_raw)
     return Injection({**_annotated(template, is_injected=needs.anything), "spec": spec}, findings)
+
+
+def has_own(template: object) -> bool:
+    """Whether a template, of which nothing has been checked, has a container or a probe that injection wrote."""
+    spec = template.get("spec") if isinstance(template, dict) else None
+    listed = {part: spec.get(part) if isinstance(spec, dict) else None for part in CONTAINERS}
+    init, others = (
+        [it for it in items if isinstance(it, dict)] if isinstance(items, list) else [] for items in listed.values()
+    )
+    return any(map(is_own, init)) or any(map(probes.paths, (*init, *others)))
 
 
 def _malformed(template: Template) -> Iterator[TemplateFinding]:

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
-from aiohttp.http import HttpProcessingError
-from aiohttp.web_protocol import RequestHandler
 
 from admc.base.exits import CommandError, wrong_usage
 from admc.base.terminal import visible
+from admc.serve.observe.bounded import SERVER, BoundedServer, text
 from admc.serve.observe.metrics import CONTENT_TYPE
 from admc.serve.observe.status import STANDBY, ServerPhase, standing_by, to_json
 from emitters.addresses.index import is_address
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 LOG: Final = logging.getLogger("admc.serve.ops")
 _METHODS: Final = frozenset({"GET", "HEAD"})
 _TYPES: Final = {"/status.json": "application/json", "/metrics": CONTENT_TYPE}
-_SERVER: Final = {"Server": "admc"}
-"""Instead of the names and versions of the libraries."""
 CONNECTIONS: Final = 64
 """The bound on connections: each takes a file descriptor that a proxy might need."""
 
@@ -80,9 +77,7 @@ async def serve(view: View, host: str, port: int, names: Collection[str] = ()) -
     """Listen on an address; with port 0 the system chooses one. `names` are further names of this server that its
     clients may use in requests. Raises `CommandError`."""
     answers = _Answers(view, host, names)
-    handlers = _BoundedServer(
-        answers.answer, access_log=None, logger=LOG, max_line_size=4096, lingering_time=0.0, keepalive_timeout=75.0
-    )
+    handlers = BoundedServer(answers.answer, CONNECTIONS, LOG)
     runner = web.ServerRunner(handlers)
     await runner.setup()
     try:
@@ -109,14 +104,14 @@ class _Answers:
         # name, so the server accepts only addresses and its own names.
         if _plain(asked) not in self._names and not (_is_local(asked) if self._is_local else is_address(asked)):
             what = "a loopback address" if self._is_local else "an address"
-            return _text(421, f"the host must be {what}, `localhost`, or a name given with `--ops-name`\n")
+            return text(421, f"the host must be {what}, `localhost`, or a name given with `--ops-name`\n")
         command = view.commands.get(request.path)
         if command is not None:
             return await _run_command(request, command, view)
         document = self._documents.get(request.path)
         if document is not None and request.method in _METHODS:
             body = await document.get()
-            return web.Response(body=body, headers={"Content-Type": _TYPES[request.path], **_SERVER})
+            return web.Response(body=body, headers={"Content-Type": _TYPES[request.path], **SERVER})
         return _small_document(view, request)
 
     async def _status(self) -> bytes:
@@ -163,31 +158,6 @@ def cannot_listen(option: str, address: str, error: OSError | OverflowError | No
     )
 
 
-class _Handler(RequestHandler):
-    """Answers malformed requests with the same `Server` header as all others."""
-
-    def handle_error(
-        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
-    ) -> web.StreamResponse:
-        response = super().handle_error(request, status, exc, message)
-        response.headers.update(_SERVER)
-        return response
-
-
-class _BoundedServer(web.Server):
-    """Closes the oldest connection when there are too many, so that idle clients do not lock out others."""
-
-    def __call__(self) -> RequestHandler:
-        return _Handler(self, loop=asyncio.get_running_loop(), **self._kwargs)
-
-    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
-        super().connection_made(handler, transport)
-        connections = self.connections
-        if len(connections) > CONNECTIONS and connections[0].transport is not None:
-            # `abort`, because a client that does not read its response would keep a closed connection open.
-            connections[0].transport.abort()
-
-
 class _SharedDocument:
     """A document that is built once for all requests that arrive during the build, so that a client with a thousand
     requests at once does not delay other clients. The build is a task of its own, which outlives each request."""
@@ -206,15 +176,6 @@ class _SharedDocument:
             return await self._make()
         finally:
             self._making = None
-
-
-def _is_own_error(record: logging.LogRecord) -> bool:
-    """Whether to log a record. A malformed request gets a response, and needs no traceback in the log."""
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, HttpProcessingError)
-
-
-LOG.addFilter(_is_own_error)
 
 
 def _is_local(host: str) -> bool:
@@ -237,16 +198,16 @@ def _host_header(request: web.BaseRequest) -> str:
 
 def _small_document(view: View, request: web.BaseRequest) -> web.StreamResponse:
     if request.method not in _METHODS:
-        return _text(405, "only `GET` and `HEAD` are supported\n", {"Allow": "GET, HEAD"})
+        return text(405, "only `GET` and `HEAD` are supported\n", {"Allow": "GET, HEAD"})
     if request.path == "/healthz":
-        return _text(200, "alive\n")
+        return text(200, "alive\n")
     if request.path == "/readyz":
         row = view.server()
         is_ready = row.phase is ServerPhase.SERVING or (row.phase is ServerPhase.STARTING and view.is_prepared())
         what = standing_by(row) if row.role == STANDBY else row.phase
         why = f": {visible(row.why)}" if row.why else ""
-        return _text(200 if is_ready else 503, f"{what}{why}\n")
-    return _text(404, "not found; the paths are /healthz, /readyz, /metrics and /status.json\n")
+        return text(200 if is_ready else 503, f"{what}{why}\n")
+    return text(404, "not found; the paths are /healthz, /readyz, /metrics and /status.json\n")
 
 
 async def _run_command(
@@ -255,19 +216,15 @@ async def _run_command(
     """Run a command of the operator. A page in a browser cannot send a command: for this type of content the browser
     first sends an `OPTIONS` request, which the server refuses."""
     if request.method != "POST":
-        return _text(405, "only `POST` is supported\n", {"Allow": "POST"})
+        return text(405, "only `POST` is supported\n", {"Allow": "POST"})
     if request.content_type != "application/json":
-        return _text(415, "the content must be `application/json`\n")
+        return text(415, "the content must be `application/json`\n")
     if request.remote is None or not _is_local(request.remote):
-        return _text(403, "only clients on the machine of the server may send commands\n")
+        return text(403, "only clients on the machine of the server may send commands\n")
     try:
         outcome = await command()
     except CommandError as error:
         nothing = any(item.code == "ADM856" for item in error.diagnostics)
         texts = (item.cause if nothing and item.cause else item.message for item in error.diagnostics)
-        return _text(409 if nothing else 503, "; ".join(texts) + "\n")
-    return web.json_response({"app": view.server().app, "outcome": outcome}, headers=_SERVER)
-
-
-def _text(status: int, text: str, headers: dict[str, str] | None = None) -> web.Response:
-    return web.Response(status=status, text=text, headers={**_SERVER, **(headers or {})})
+        return text(409 if nothing else 503, "; ".join(texts) + "\n")
+    return web.json_response({"app": view.server().app, "outcome": outcome}, headers=SERVER)

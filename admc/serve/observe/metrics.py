@@ -95,7 +95,7 @@ class _AdmcCollector(Collector):
             yield from _tls(self._sources.tls)
         if self._sources.handshakes is not None:
             refused = self._sources.handshakes
-            yield _counter("admc_tls_refusals", "Failed TLS handshakes", refused, "reason", HANDSHAKES)
+            yield counter("admc_tls_refusals", "Failed TLS handshakes", refused, "reason", HANDSHAKES)
         yield from self._sources.environment()
         yield from _state(self._sources.gauges())
 
@@ -106,14 +106,14 @@ def _xds(metrics: Metrics) -> Iterator[Metric]:
     yield _by_type("admc_xds_requests", "Requests from clients, including ACKs and NACKs", metrics.requests)
     yield _by_type("admc_xds_acknowledgements", "ACKs of clients", metrics.acknowledgements)
     yield _by_type("admc_xds_rejects", "NACKs of clients", metrics.rejects)
-    yield _counter("admc_xds_streams", "Streams that ended", metrics.streams, "why", _WHY)
-    yield _counter("admc_xds_denials", "Denied clients", metrics.denials, "reason", _REASONS)
-    yield _number("admc_xds_snapshots", "Published snapshots that differed from the previous one", metrics.snapshots)
-    yield _number(
+    yield counter("admc_xds_streams", "Streams that ended", metrics.streams, "why", _WHY)
+    yield counter("admc_xds_denials", "Denied clients", metrics.denials, "reason", _REASONS)
+    yield number("admc_xds_snapshots", "Published snapshots that differed from the previous one", metrics.snapshots)
+    yield number(
         "admc_xds_refused_snapshots", "Snapshots with references to missing resources", metrics.refused_snapshots
     )
     yield GaugeMetricFamily("admc_xds_connected_clients", "Open streams of admitted clients", metrics.connected)
-    yield _histogram(
+    yield histogram(
         "admc_proxy_convergence_seconds",
         "From the publication of a snapshot until a client had acknowledged all that it can use of it",
         metrics.convergence,
@@ -121,22 +121,22 @@ def _xds(metrics: Metrics) -> Iterator[Metric]:
 
 
 def _application(counts: Counts) -> Iterator[Metric]:
-    yield _number("admc_compiles", "Compiles that were put in force", counts.compiles)
-    yield _number("admc_compile_errors", "Programs and plans that could not be used", counts.compile_errors)
+    yield number("admc_compiles", "Compiles that were put in force", counts.compiles)
+    yield number("admc_compile_errors", "Programs and plans that could not be used", counts.compile_errors)
     yield GaugeMetricFamily("admc_compile_seconds", "How long the last compile took", counts.compile_seconds)
-    yield _number("admc_locates", "Changes of addresses that were applied", counts.address_updates)
-    yield _number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
-    yield _number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
-    yield _number("admc_rollout_errors", "Times that a step of a rollout could not be taken", counts.rollout_errors)
-    yield _number(
+    yield number("admc_locates", "Changes of addresses that were applied", counts.address_updates)
+    yield number("admc_endpoint_errors", "Endpoints files that could not be used", counts.endpoint_errors)
+    yield number("admc_apply_errors", "States that were made and could not be put in force", counts.apply_errors)
+    yield number("admc_rollout_errors", "Times that a step of a rollout could not be taken", counts.rollout_errors)
+    yield number(
         "admc_kept_errors", "Failures to read or write the stored state, and changes from outside", counts.kept_errors
     )
     yield GaugeMetricFamily("admc_changed_timestamp_seconds", "When the last state was put in force", counts.changed_at)
 
 
 def _tls(counts: TlsCounts) -> Iterator[Metric]:
-    yield _number("admc_tls_reloads", "Changes of the certificate in use", counts.reloads)
-    yield _number("admc_tls_reload_errors", "New certificates that could not be used", counts.reload_errors)
+    yield number("admc_tls_reloads", "Changes of the certificate in use", counts.reloads)
+    yield number("admc_tls_reload_errors", "New certificates that could not be used", counts.reload_errors)
     yield GaugeMetricFamily(
         "admc_tls_certificate_expiry_timestamp_seconds", "When the certificate in use ends", counts.expires
     )
@@ -170,24 +170,24 @@ def _state(gauges: Gauges) -> Iterator[Metric]:
 
 
 def _by_type(name: str, text: str, values: Mapping[str, int]) -> Metric:
-    return _counter(name, text, {short(url): number for url, number in values.items()}, "type", _TYPES)
+    return counter(name, text, {short(url): count for url, count in values.items()}, "type", _TYPES)
 
 
-def _counter(name: str, text: str, values: Mapping[str, int], label: str, always: tuple[str, ...]) -> Metric:
+def counter(name: str, text: str, values: Mapping[str, int], label: str, always: tuple[str, ...]) -> Metric:
     family = CounterMetricFamily(name, text, labels=[label])
-    for value, number in sorted((dict.fromkeys(always, 0) | dict(values)).items()):
-        family.add_metric([value], number)
+    for value, count in sorted((dict.fromkeys(always, 0) | dict(values)).items()):
+        family.add_metric([value], count)
     return family
 
 
-def _number(name: str, text: str, value: float) -> Metric:
+def number(name: str, text: str, value: float) -> Metric:
     return CounterMetricFamily(name, text, value=value)
 
 
-def _histogram(name: str, text: str, values: Histogram) -> Metric:
+def histogram(name: str, text: str, values: Histogram) -> Metric:
     buckets: list[tuple[str, float]] = []
     total = 0
-    for bound, number in zip((*values.bounds, float("inf")), values.counts, strict=True):
-        total += number
+    for bound, count in zip((*values.bounds, float("inf")), values.counts, strict=True):
+        total += count
         buckets.append(("+Inf" if bound == float("inf") else str(bound), total))
     return HistogramMetricFamily(name, text, buckets=buckets, sum_value=values.sum)

@@ -47,6 +47,8 @@ LOOK_SECONDS: Final = 0.1
 """How often proxies are observed while a rollout waits for them."""
 LOOK_SHARE: Final = 0.1
 """The largest share of the event loop's time for observations: with 10,000 proxies one of them takes some 60 ms."""
+RETURN_SECONDS: Final = 2.0
+"""How often proxies are observed after a start while some have not come back."""
 CONFIRM_SECONDS: Final = 0.5
 """How often the server reads the confirmations of redirection."""
 UNKEPT_SECONDS: Final = 5.0
@@ -98,6 +100,8 @@ class Rollout:
         self._confirmed = 0.0
         self._due = 0.0
         """When to observe proxies again."""
+        self._due_at_rest = 0.0
+        """The same while the rollout waits for nothing, and some proxies have not come back after a start."""
 
     @property
     def under_way(self) -> bool:
@@ -196,7 +200,11 @@ class Rollout:
             await self._ask(position.rollout)
             state = await self._with_renamed(position.rollout)
             self._closed.ask(state, self.plans)
-            await self._hand_over(state, await self._prepared(state))
+            prepared = await self._prepared(state)
+            await self._hand_over(state, prepared)
+            now = state.now
+            guards = await asyncio.to_thread(self.plans.guards, now.base, now.goal or now.base)
+            self.publisher.began(prepared.content, guards)
             self.state = state
             self._arrives = state.now.goal is None and state.proven != state.now
 
@@ -227,7 +235,9 @@ class Rollout:
         if state is None or time.monotonic() < self._due:
             return False
         rests = state.now.goal is None and state.proven == state.now and len(state.may_have) == 1
-        return not rests or self._arrives or bool(state.kept) or state.queued not in (None, state.aborted)
+        if not rests or self._arrives or bool(state.kept) or state.queued not in (None, state.aborted):
+            return True
+        return self.publisher.awaits_proxies and time.monotonic() >= self._due_at_rest
 
     # ---- one after the other ----
 
@@ -289,7 +299,7 @@ class Rollout:
             waits = (*waits, to_apply)
         self._wait(waits)
         ended = time.monotonic()
-        self._due = ended + (ended - began) / LOOK_SHARE
+        self._due, self._due_at_rest = ended + (ended - began) / LOOK_SHARE, ended + RETURN_SECONDS
         try:
             await self._advance(reduce(state, seen))
             if self._arrives and self.state == state and all(client.has_now for client in seen.clients):
@@ -369,6 +379,7 @@ class Rollout:
         content = await asyncio.to_thread(self.plans.content, state.now, state.key)
         after = state.now.goal or state.now.base
         guards = await asyncio.to_thread(self.plans.guards, before, after) if before in self.plans else frozenset()
+        self.publisher.stay(guards)
         return await asyncio.to_thread(self.publisher.prepared, state, content, guards)
 
     async def _hand_over(self, state: RolloutState, prepared: Prepared) -> None:

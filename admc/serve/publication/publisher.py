@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.serve.publication.plans import hosts, replicas
 from admc.serve.rollout.reducer import Client, Observation
-from admc.serve.rollout.retention import retained
+from admc.serve.rollout.retention import recognised, retained
 from admc.serve.rollout.rollout_state import Chain
 from xds_server.resources.references import Reference
 from xds_server.resources.snapshot import Snapshot
@@ -78,10 +78,32 @@ class Publisher:
         """Proxies that were connected before `now` was published."""
         self.frozen: dict[str, Snapshot] = {}
         """Service -> the snapshot that was published last, where it has more resources than `now`."""
+        self._began: Mapping[str, Snapshot] = {}
+        """Service -> its snapshot in the label that an earlier server had published. Empty once no proxy has a chain of
+        that server that this one does not know."""
+        self._steady: frozenset[Guard] = frozenset()
+        """Guards that have stayed in their hops since then."""
+        self._foreign: dict[str, dict[str, set[str]]] = {}
+        """Service -> name -> the versions of a filter that proxies have for older connections, while there is
+        `_began`."""
+
+    @property
+    def awaits_proxies(self) -> bool:
+        """Whether proxies that come back may have chains of an earlier server."""
+        return bool(self._began)
 
     def begin(self, frozen: Mapping[str, Snapshot]) -> None:
         """Continue from the snapshots that an earlier server published."""
         self.frozen = dict(frozen)
+
+    def began(self, content: Mapping[str, Snapshot], guards: frozenset[Guard]) -> None:
+        """Note the snapshots of the label that an earlier server had published, and the guards in it. Proxies may have
+        chains with other names, if another release gave these."""
+        self._began, self._steady = dict(content), guards
+
+    def stay(self, guards: frozenset[Guard]) -> None:
+        """Note the guards that stay when another label is published."""
+        self._steady &= guards
 
     def renamed(self, content: SnapshotSet, services: Collection[str]) -> frozenset[Chain]:
         """Return the chains of some services that an earlier server published under names that this release does not
@@ -109,11 +131,22 @@ class Publisher:
         before = {name: item for name in new if (item := self._held(name)) is not None}
         subscribed = {name: frozenset(kept.get(name, ())) for name in new}
         latest = {name: item for name in new if (item := self._published(name)) is not None}
-        whole = retained(before, new, subscribed, guards, latest)
+        known = {name: self._known_guards(name, before[name]) for name in before if name in self._began}
+        whole = retained(before, new, subscribed, guards, latest, known)
         for item in whole.values():
             item.check()
             _ = item.version  # computed here: for 10,000 snapshots it would block the server
         return Prepared(frozenset(wanted), new, whole)
+
+    def _known_guards(self, name: str, published: Snapshot) -> frozenset[Reference]:
+        """Return the guards of older connections that only the proxies of a service have."""
+        there = published.of_type(EXTENSION).resources
+        versions = {
+            filter_name: frozenset(held)
+            for filter_name, held in self._foreign.get(name, {}).items()
+            if filter_name not in there
+        }
+        return recognised(name, self._began[name], versions, self._steady)
 
     def _differs(self, name: str, item: Snapshot, keeps: bool) -> bool:
         own = self._content.get(name)
@@ -190,7 +223,8 @@ class Publisher:
         connected."""
         now, views = time.monotonic(), self._views()
         # At rest, once every proxy has the plan, the rollout does not wait for older connections.
-        waits = state.now.goal is not None or bool(state.kept) or len(state.may_have) > 1
+        waits = state.now.goal is not None or bool(state.kept) or len(state.may_have) > 1 or self.awaits_proxies
+        self._foreign = {}
         settled: dict[tuple[Proxy, str], float] = {}
         clients = []
         there: dict[str, set[str]] = {}
@@ -205,6 +239,8 @@ class Publisher:
             away = self._away(plans[state.newest].state, name, there.get(name, set()))
             served = self._served is None or name in self._served
             clients += [Client(name, served, has_now=False, refuses=False, is_away=True, node=node) for node in away]
+        if not any(client.is_away or client.older or not client.has_now for client in clients):
+            self._began, self._foreign = {}, {}
         current = {name: item for name in self._versions if (item := self._server.store.current(name))}
         chains = {name: self._chains_of(item) for name, item in current.items()}
         return Observation(tuple(clients), missing, plans.moves, plans.changes, involved, chains, plans.has_steps)
@@ -233,9 +269,18 @@ class Publisher:
             has, refuses = True, False
         # The older connections of a proxy matter only once the proxy has `now`.
         older = self._older(view, current) if has and waits else NONE
+        if self._began:
+            self._note_versions(view, older)
         fresh = view.fresh and not view.acknowledged and proxy not in self._earlier
         node = view.node.id
         return Client(view.group, served=True, has_now=has, refuses=refuses, fresh=fresh, older=older, node=node)
+
+    def _note_versions(self, view: ClientView, older: frozenset[str]) -> None:
+        """Note which versions of filters a proxy has for older connections. Names of route tables have none."""
+        for name in older:
+            version = view.held_version(EXTENSION, name)
+            if version is not None:
+                self._foreign.setdefault(view.group, {}).setdefault(name, set()).add(version)
 
     def _older(self, view: ClientView, current: Snapshot | None) -> frozenset[str]:
         """Return the chains that a proxy still subscribes to and that `now` does not have."""

@@ -6,7 +6,7 @@ A *port* moves if policies change at two of its ends, and not in arguments alone
 its receiver. It moves as a whole: each request meets either all policies of the old plan for it, or all those of the
 new plan. The network changes if a guard in it does, or if the new NetworkPolicy refuses more while a hop loses
 something. Then arguments count as well: the new NetworkPolicy counts at another moment than the new arguments of an
-ADM.
+ADM. They also count where guards at one end may refuse less, and those at the other end more.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Diff:
 
     def differs(self, key: HopKey) -> bool:
         """Whether the policies of a hop change in a way that takes the steps of a port that moves."""
-        return not self.same(key, arguments=key.port in self.frame.network_changes)
+        return not self.same(key, arguments=key.port in self.frame.arguments_count)
 
     @cached_property
     def _retargeted(self) -> Mapping[Port, Collection[Port]]:

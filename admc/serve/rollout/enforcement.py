@@ -57,6 +57,15 @@ def same(one: Policy, other: Policy, side: Side, *, arguments: bool) -> bool:
     )
 
 
+def _refuses_all(guard: Policy | None, other: Policy, side: Side) -> bool:
+    """Whether a guard refuses everything that the other one refuses. False if that is not known."""
+    if guard is None or not same(guard, other, side, arguments=False):
+        return False
+    if same(guard, other, side, arguments=True):
+        return True
+    return guard.kind.name == "allow" and set(guard.named("caller")) <= set(other.named("caller"))
+
+
 def _meaning(kind: Kind) -> tuple[object, ...]:
     """Return all that decides what a kind does, without the place where it is declared. The types of its parameters
     distinguish values that are equal in Python, such as 1 and `true`."""
@@ -95,11 +104,31 @@ class Frame:
         """The ports at which these guards change, arguments included; and those at which the new NetworkPolicy refuses
         more, while a hop loses a policy or an argument of the old plan. A caller that it refuses would do without
         that for as long as it is not in force."""
+        self.arguments_count = self.network_changes | self._exchanges()
+        """The ports at which policies with other arguments are other policies: ADMs do not get the arguments at a
+        moment of their own, but with the steps of the port."""
 
     def policies(self, plan: int, key: HopKey) -> tuple[Policy, ...]:
         """Return the policies of a hop in the old plan (0) or in the new plan (1)."""
         hop = self.hops[plan].get(key)
         return hop.policies if hop is not None else ()
+
+    def _exchanges(self) -> frozenset[Port]:
+        """Return the ports at one end of which guards may refuse less, and at the other end more. While one end has the
+        old plan and the other the new one, a request would pass that both plans refuse."""
+        less: set[tuple[Port, Side]] = set()
+        more: set[tuple[Port, Side]] = set()
+        for key in self.keys:
+            guards = [
+                {policy.name: policy for policy in self.policies(plan, key) if policy.kind.guard} for plan in range(2)
+            ]
+            before, after = guards
+            end = key.port, key.side
+            if any(not _refuses_all(after.get(name), policy, key.side) for name, policy in before.items()):
+                less.add(end)
+            if any(not _refuses_all(before.get(name), policy, key.side) for name, policy in after.items()):
+                more.add(end)
+        return frozenset(port for port, side in less if (port, side.other) in more)
 
     def _keeps_all(self, key: HopKey) -> bool:
         """Whether a hop has all policies of the old plan in the new one, with their arguments."""
@@ -112,9 +141,9 @@ class Frame:
     def steady_guards(self, key: HopKey) -> Iterator[Policy]:
         """Yield the guards that stay in a hop, and change in arguments alone or not at all. Where guards in the network
         change, too, new arguments make another guard: an older connection may be one that only the new NetworkPolicy
-        refuses."""
+        refuses. So they do where guards at the other end refuse what these let pass."""
         before = {policy.name: policy for policy in self.policies(0, key) if policy.kind.guard}
-        arguments = key.port in self.network_changes
+        arguments = key.port in self.arguments_count
         for policy in self.policies(1, key):
             if policy.name in before and same(policy, before[policy.name], key.side, arguments=arguments):
                 yield policy

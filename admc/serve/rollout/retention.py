@@ -7,6 +7,11 @@ unchanged, with the clusters and endpoints that they refer to, for as long as so
 exception are guards that stay in their hops: their arguments and addresses are updated, so that a caller that a guard
 no longer admits is refused on older connections, too.
 
+An earlier release may have given a chain other names, and this server may not have what that release sent. It keeps
+nothing of such a chain: the proxy does, until the connections are closed. But the proxy reports the version of each of
+its filters. If that is the version of a guard of the plan with which the server began, under the other name, the server
+knows the guard (`recognised`), and updates it as those of its own chains.
+
 Several plans may follow each other while such a connection is open. The connection's guard is updated if it equals the
 guard of that name in the plan that is replaced. It may differ: a guard with another `when` or scope can have the same
 name.
@@ -53,13 +58,14 @@ def retained(
     subscribed: Mapping[str, frozenset[Reference]],
     guards: frozenset[Guard] = frozenset(),
     latest: Mapping[str, Snapshot] = MappingProxyType({}),
+    known: Mapping[str, frozenset[Reference]] = MappingProxyType({}),
 ) -> dict[str, Snapshot]:
     """Return the snapshots to publish: those of `new`, with the published resources that older connections need.
 
     `subscribed` has the route tables and filter configurations that proxies subscribe to; if a service is absent
     there, all
     of its resources are kept. `latest` has the snapshots that were published last, where proxies rejected one of them
-    and `published` has earlier versions of resources.
+    and `published` has earlier versions of resources. `known` has the guards of `recognised`, by service.
     """
     snapshots = dict(new)
     for service, snapshot in new.items():
@@ -68,9 +74,35 @@ def retained(
             continue
         kept = _kept(snapshot, before, subscribed.get(service))
         older = _with_guards(service, kept, snapshot, latest.get(service, before), guards)
+        older += _of_earlier_release(service, known.get(service, frozenset()) - kept.keys(), snapshot)
         held = _by_reference(snapshot).values()
         snapshots[service] = Snapshot.of((*held, *older), elsewhere=snapshot.elsewhere | before.elsewhere)
     return snapshots
+
+
+def recognised(
+    service: str, began: Snapshot, versions: Mapping[str, frozenset[str]], guards: frozenset[Guard]
+) -> frozenset[Reference]:
+    """Return the filters of guards in chains of an earlier release. `versions` has, by name, the versions of filters
+    that proxies have and this server does not. `began` is the snapshot with which this server began, and `guards` have
+    stayed since then."""
+    own = {
+        guard: resource
+        for key, resource in _by_reference(began).items()
+        if key.type_url == EXTENSION and (guard := _guard(service, key)) in guards
+    }
+    keys = (Reference(EXTENSION, name) for name in versions)
+    return frozenset(
+        key
+        for key in keys
+        if (same := own.get(_guard(service, key))) is not None
+        and versions[key.name] == {_renamed(same, key.name).version}
+    )
+
+
+def _of_earlier_release(service: str, keys: frozenset[Reference], new: Snapshot) -> list[Resource]:
+    current = {_guard(service, key): resource for key, resource in _by_reference(new).items()}
+    return [_renamed(now, key.name) for key in sorted(keys) if (now := current.get(_guard(service, key))) is not None]
 
 
 def _kept(new: Snapshot, published: Snapshot, subscribed: frozenset[Reference] | None) -> dict[Reference, Resource]:
@@ -118,12 +150,14 @@ def _same_as_in_force(service: str, published: Snapshot, guards: frozenset[Guard
 
 def _following(resource: Resource, now: Resource | None) -> Resource:
     """Return a kept resource. The filter of a guard that stays gets the content of the current filter `now`."""
-    if now is None:
-        return resource
+    return resource if now is None else _renamed(now, resource.name)
+
+
+def _renamed(extension: Resource, name: str) -> Resource:
     from envoy.config.core.v3 import extension_pb2
 
-    config = extension_pb2.TypedExtensionConfig.FromString(now.body)
-    config.name = resource.name
+    config = extension_pb2.TypedExtensionConfig.FromString(extension.body)
+    config.name = name
     return Resource.of(config)
 
 

@@ -35,6 +35,8 @@ def controller_manager(machine: Machine, kubeconfig: Path, made: Credentials) ->
         f"--service-cluster-ip-range={SERVICES}",
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
+        # As in other clusters, each controller has an account of its own: policies of admission know them by name.
+        "--use-service-account-credentials",
         "--kube-api-qps=200",
         "--kube-api-burst=400",
     ]

@@ -17,7 +17,7 @@ from admc.kubernetes.inject.template import injected
 from emitters.interception.pod import PodCaptures
 from tests.deploy.chart import definitions
 from tests.serve.pki import Authority
-from tests.serve.server_process import Served, served
+from tests.serve.server_process import Served, of, served
 from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
@@ -58,9 +58,15 @@ class Installation:
 
     @contextlib.contextmanager
     def server(
-        self, *options: str, port: int | None = None, stands_by: bool = False, own_authority: bool = False
+        self,
+        *options: str,
+        port: int | None = None,
+        stands_by: bool = False,
+        own_authority: bool = False,
+        checkout: Path | None = None,
     ) -> Iterator[Served]:
-        """`own_authority`: the server makes its certificate itself."""
+        """`own_authority`: the server makes its certificate itself. `checkout`: a working copy of another
+        release, whose server it is."""
         own = self.folder / secrets.token_hex(4)
         own.mkdir()
         kubeconfig = self.kubeconfig or self.api.kubeconfig
@@ -71,7 +77,7 @@ class Installation:
             arguments += ["--tls-cert", str(certificate), "--tls-key", str(key), "--tls-ca", str(own / "ca.crt")]
         arguments += ["--reached-at", self.reach, "--image", "admc:test", "--envoy-image", "envoy:test", *options]
         xds = f"127.0.0.1:{self.port if port is None else port}"
-        with served(own, *arguments, xds=xds, plaintext=False, stands_by=stands_by) as it:
+        with served(own, *arguments, xds=xds, plaintext=False, stands_by=stands_by, before=of(checkout)) as it:
             yield it
 
     # ---- objects ----
@@ -93,6 +99,7 @@ class Installation:
         captures: PodCaptures | None = None,
         *,
         redirected: bool = True,
+        waits: bool = False,
         **spec: Any,
     ) -> dict[str, Any]:
         """A pod as the kubelet would show it once it runs; there is no kubelet."""
@@ -108,7 +115,7 @@ class Installation:
             },
         }
         if captures is not None:
-            made = injected(template, PodNeeds(f"shop/{service}", captures, waits=False), self.injection)
+            made = injected(template, PodNeeds(f"shop/{service}", captures, waits=waits), self.injection)
             assert made.template is not None, made.findings
             template = dict(made.template)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"

@@ -146,7 +146,7 @@ def test_a_plan_is_not_begun_before_its_object_is_written(shop: Installation, re
 async def test_only_the_account_of_the_server_writes(cluster_api: ApiServer, tmp_path: Path) -> None:
     """All accounts here are of the group that may do everything."""
     shop = installation(cluster_api, tmp_path)
-    found = [each for each in installed() if each["kind"].startswith("ValidatingAdmission")]
+    found = [each for each in installed() if each["metadata"]["name"] == f"{NAME}-injections"]
     assert len(found) == 2
     for each in found:
         cluster_api.apply(path_of(each), each)

@@ -85,7 +85,7 @@ class Reported:
             self.serving,
             self.redirection,
             self.closing,  # type: ignore[arg-type]
-            SimpleNamespace(findings=()),  # type: ignore[arg-type]
+            SimpleNamespace(findings=(), guarded=None),  # type: ignore[arg-type]
             Audit(self.wanted),
             None,  # type: ignore[arg-type]
             None,  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -17,6 +18,7 @@ from tests.cluster.api_server import ApiError
 from tests.cluster.node.cluster import path_of
 from tests.cluster.serve.installation import Installation, installation
 from tests.deploy.chart import NAME, ROOT, installed
+from tests.testbed.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -150,6 +152,10 @@ def test_the_roles_are_what_the_server_uses(
         shop.until(lambda: is_there(shop, injection))
         apply_program(shop, {"files": {"policies.adm": text[: text.index("policy")]}})
         shop.until(lambda: not is_there(shop, injection))
+    # The right to the configuration of the webhook is one to the object of this name.
+    main, at = replace(shop, name="main"), ("--webhook", f"127.0.0.1:{free_port()}")
+    with main.server("--namespace", SYSTEM, "--kubeconfig", str(account(api, tmp_path)), *at, own_authority=True) as it:
+        it.until_event("webhook_authority_written")
 
     events = [json.loads(line) for line in log.read_text().splitlines()]
     refused = {each["requestURI"] for each in events if each.get("responseStatus", {}).get("code") == 403}

@@ -58,6 +58,8 @@ class Mesh:
     """The service whose requests count."""
     root: Path = ROOT
     """The checkout whose server and `admc inject` run."""
+    image: str = "admc:test"
+    """Of the init containers that these write."""
     folders: tuple[str, ...] = ()
     """What pods run, beside this folder."""
     site_packages: tuple[str, ...] = ()
@@ -123,7 +125,7 @@ class Mesh:
         command += ["--kubeconfig", str(kubeconfig or self.node.inside)]
         command += ["--xds", f"{ADDRESS}:{xds}", "--ops", f"{ADDRESS}:{ops}"]
         command += ["--tls-cert", str(self.certificate), "--tls-key", str(self.key), "--tls-ca", str(self.authority)]
-        command += ["--reached-at", f"{self.host}:{XDS}", "--image", "admc:test", "--envoy-image", "envoy:test"]
+        command += ["--reached-at", f"{self.host}:{XDS}", "--image", self.image, "--envoy-image", "envoy:test"]
         settings = {**self._modules, "POD_IP": ADDRESS, **(environment or {})}
         started = self.node.start(name, [*command, "--log", "json"], settings)
         self.server = self.server or started
@@ -239,17 +241,20 @@ class Mesh:
         service = {"selector": {"app": name}, "ports": [{"port": port}]}
         self.node.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": service})
 
-    def inject(self, *names: str, ops: int = OPS) -> str:
-        """`admc inject` with what the server says, and the result applied; returns what it printed beside."""
-        found, printed = self.injected(*(self.manifests[name] for name in names), ops=ops)
+    def inject(self, *names: str) -> str:
+        """`admc inject` with what the server has written, and the result applied; returns what it printed beside."""
+        found, printed = self.injected(*(self.manifests[name] for name in names))
         self.node.apply(*found)
         return printed
 
-    def injected(self, *manifests: Object, ops: int = OPS) -> tuple[list[Object], str]:
-        """The result of `admc inject` with what the server says, and what it printed beside."""
+    def injected(self, *manifests: Object) -> tuple[list[Object], str]:
+        """The result of `admc inject` with what the server has written, and what it printed beside."""
         text = yaml.safe_dump_all(manifests)
-        command = [*self._python, *self.command, "inject", "--server", f"http://{ADDRESS}:{ops}", "-f", "-"]
-        command += ["--image", "admc:test", "--envoy-image", "envoy:test"]
+        source = [self.name, "--kubeconfig", str(self.node.inside)]
+        if self.root != ROOT:  # a release that had no `Injection` objects, and asked the server
+            source = ["--server", f"http://{ADDRESS}:{OPS}"]
+        command = [*self._python, *self.command, "inject", *source, "-f", "-"]
+        command += ["--image", self.image, "--envoy-image", "envoy:test"]
         with self.node.machine.network():
             settings = {**os.environ, **self._modules}
             done = subprocess.run(command, input=text, capture_output=True, text=True, env=settings, timeout=60)

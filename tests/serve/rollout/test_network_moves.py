@@ -143,20 +143,26 @@ class Strangers:
             expected = [self._expected(plan, caller, target) for plan in range(len(self._plans))]
             in_place = self._judge.in_place(caller, "d", target)
             for plans, got, how in self._ways(caller, target):
+                where = f"{caller} -> d at {target}: {[policy.name for policy in got]} at {how}"
                 wanted = [met for plan in plans if (met := expected[plan]) is not None]
                 assert any(equal(got, met, in_place) for met in wanted), (
-                    f"{caller} -> d at {target}: {[policy.name for policy in got]} at {how}, not "
-                    f"{[[policy.name for policy in met] for met in wanted]} of plans {sorted(plans)}"
+                    f"{where}, not {[[policy.name for policy in met] for met in wanted]} of plans {sorted(plans)}"
                 )
+                # With policies of one plan, and arguments of either.
+                admitting = [
+                    plan for plan in plans if (met := expected[plan]) is not None and not _refusing(met, caller)
+                ]
+                assert admitting, f"{where}, and each of the plans {sorted(plans)} refuses it"
 
     def _expected(self, plan: int, caller: str, target: int) -> list[Policy] | None:
-        """What a request of a caller meets under a plan; None if it does not arrive."""
+        """What a request of a caller meets under a plan, also where a policy refuses it; None if the NetworkPolicy does
+        not let it arrive."""
         if not _admits(self._admitted[plan], caller, target):
             return None
         hops = self._world.plans.hops[plan]
         out = hops.get((caller, Side.EGRESS, "d", target))
         into = hops.get(("d", Side.INGRESS, "d", target))
-        return self._passed(caller, out.policies if out else (), into.policies if into else ())
+        return self._met(caller, out.policies if out else (), into.policies if into else ())
 
     def _ways(self, caller: str, target: int) -> Iterator[tuple[set[int], list[Policy], object]]:
         """Plans of which a request that arrives may meet one, and what it meets."""
@@ -168,8 +174,8 @@ class Strangers:
             for (out, sent), (into, received) in product(outs, intos):
                 marked = out.marks and into.marked is not None
                 there = into.marked if marked and into.marked is not None else into.unmarked
-                met = self._passed(caller, out.unmarked, there)
-                if met is None:
+                met = self._met(caller, out.unmarked, there)
+                if _refusing(met, caller):
                     continue
                 # A connection is made while its proxy has a label, so while that or the next one is published.
                 made = received[0]
@@ -180,10 +186,12 @@ class Strangers:
                         # Of these plans the NetworkPolicies are in force for the connection.
                         yield {*window, *closed.plans}, met, (labels[now].said, sent, received, marked)
 
-    def _passed(self, caller: str, out: Iterable[Policy], into: Iterable[Policy]) -> list[Policy] | None:
-        met = [*out, *(policy for policy in into if self._judge.applies(policy, caller))]
-        refused = any(policy.kind.name == "allow" and caller not in policy.named("caller") for policy in met)
-        return None if refused else met
+    def _met(self, caller: str, out: Iterable[Policy], into: Iterable[Policy]) -> list[Policy]:
+        return [*out, *(policy for policy in into if self._judge.applies(policy, caller))]
+
+
+def _refusing(met: Iterable[Policy], caller: str) -> bool:
+    return any(policy.kind.name == "allow" and caller not in policy.named("caller") for policy in met)
 
 
 def _admits(closed: Mapping[Port, frozenset[str]], caller: str, target: int) -> bool:
@@ -252,11 +260,32 @@ MOVES |= {
         TWO + at("g", "network") + at("h", "network"),
     ),
 }
+BOTH: Final = at("g", "egress") + at("h", "ingress")
+EXCHANGES: Final = {
+    "a guard at ingress goes, and one at egress refuses more": (
+        G + "policy h = allow(callers: [a]) on * -> d\n" + BOTH,
+        A + at("g", "egress"),
+    ),
+    "a guard at ingress comes, and one at egress refuses less": (
+        A + at("g", "egress"),
+        G + "policy h = allow(callers: [a]) on * -> d\n" + BOTH,
+    ),
+    "one refuses more, and one at the other end less": (
+        G + "policy h = allow(callers: [a]) on * -> d\n" + BOTH,
+        A + "policy h = allow(callers: [a, b]) on * -> d\n" + BOTH,
+    ),
+}
+"""In each, both plans refuse `b`, and with the guards of one plan and the arguments of the other one it would pass."""
 COUNT: Final = "policy p = request_count() on * -> d\n"
 STAYS: Final = {
     "in the network alone": (G + at("g", "network") + LOG, A + at("g", "network") + LOG),
     "at ingress alone": (G + at("g", "ingress"), A + at("g", "ingress")),
     "renamed in the network": (G + at("g", "network"), H + at("h", "network")),
+    "both refuse more": (TWO + BOTH, A + "policy h = allow(callers: [a]) on * -> d\n" + BOTH),
+    "one refuses more, and a policy at the other end goes that refuses nothing": (
+        G + at("g", "egress") + COUNT + at("p", "ingress"),
+        A + at("g", "egress"),
+    ),
 }
 
 
@@ -266,6 +295,14 @@ def test_it_is_a_move(name: str) -> None:
     assert Diff(*plans).moving
     for turn in (None, *StepName):
         judge(plans, [Leg(1, turn)])
+
+
+@pytest.mark.parametrize("name", EXCHANGES)
+def test_a_caller_that_both_plans_refuse_is_refused_in_between(name: str) -> None:
+    old, new = (plan("call b -> d:web\n" + text) for text in EXCHANGES[name])
+    for turn in (None, *StepName):
+        judge([old, new], [Leg(1, turn)])
+    assert ("d", 8080) in Diff(old, new).moving
 
 
 @pytest.mark.parametrize("name", STAYS)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from envoy.config.core.v3 import extension_pb2
 
 from admc.serve.compiling.snapshots import snapshot
 from admc.serve.rollout.model import Placed, StepName
 from admc.serve.rollout.resources import Emitted
-from admc.serve.rollout.retention import retained, steady_guards
+from admc.serve.rollout.retention import recognised, retained, steady_guards
 from admc.serve.rollout.steps import steps
 from dsl import load_text
 from emitters.addresses import loopback
 from emitters.envoy import Mode, emit
 from solver.place import place
 from xds_server.resources.references import Reference
-from xds_server.resources.snapshot import Snapshot
+from xds_server.resources.snapshot import Resource, Snapshot
 from xds_server.resources.types import CLUSTER, ENDPOINTS, EXTENSION, LISTENER, ROUTES
 
 APP = """
@@ -168,3 +169,39 @@ def test_a_guard_that_stays_has_its_new_arguments_in_prepare() -> None:
     assert len(both) == 2
     assert len(set(both.values())) == 1
     assert set(both.values()) == set(admitted(snapshots(after)["d"], names(found, EXTENSION)).values())
+
+
+def under(name: str, extension: Resource) -> Resource:
+    """A filter configuration under another name."""
+    config = extension_pb2.TypedExtensionConfig.FromString(extension.body)
+    config.name = name
+    return Resource.of(config)
+
+
+def of_policy(snapshot: Snapshot, policy: str) -> Resource:
+    (found,) = (item for name, item in snapshot.of_type(EXTENSION).resources.items() if f"/{policy}:" in name)
+    return found
+
+
+def test_a_guard_in_a_chain_of_an_earlier_release_is_known_by_its_version_and_follows() -> None:
+    old, new = snapshots(OLD)["d"], snapshots(NEW)["d"]
+    guards = steady_guards(OLD, NEW)
+    name = "ingress/80@00000000/who:allow"
+    version = under(name, of_policy(old, "who")).version
+    known = recognised("d", old, {name: frozenset({version})}, guards)
+    assert known == {Reference(EXTENSION, name)}
+    found = retained({"d": old}, {"d": new}, {"d": frozenset()}, guards, known={"d": known})["d"]
+    assert found.of_type(EXTENSION).resources[name].version == under(name, of_policy(new, "who")).version
+    assert names(found, ROUTES) == names(new, ROUTES)
+
+
+def test_what_differs_from_the_guard_of_the_plan_is_not_known() -> None:
+    old = snapshots(OLD)["d"]
+    guards = steady_guards(OLD, NEW)
+    name, mark = "ingress/80@00000000/who:allow", "ingress/80@00000000/mark:set_request_header"
+    version = under(name, of_policy(old, "who")).version
+    for versions in ({"another"}, {version, "another"}, {of_policy(old, "who").version}):
+        assert recognised("d", old, {name: frozenset(versions)}, guards) == frozenset()
+    assert recognised("d", old, {name: frozenset({version})}, frozenset()) == frozenset(), "the guard has changed"
+    no_guard = frozenset({under(mark, of_policy(old, "mark")).version})
+    assert recognised("d", old, {mark: no_guard}, guards) == frozenset()

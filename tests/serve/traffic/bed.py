@@ -24,7 +24,7 @@ from admc.testbed.envoys import Envoys
 from emitters.addresses.dialing import binds, sender
 from emitters.envoy import Mode
 from emitters.output import files
-from tests.serve.server_process import Served, served
+from tests.serve.server_process import Served, of, served
 from tests.serve.traffic.agreement import disagreements, update_rejections
 from tests.serve.traffic.judge import FEW, Outage, Timeline, Verdict, admitted, judge
 from tests.serve.traffic.programs import FAILS_ONCE, FILES, OUT, Variant
@@ -172,12 +172,14 @@ class Bed:
     def status(self) -> dict[str, Any]:
         return self.server.status()
 
-    def serve(self) -> None:
+    def serve(self, checkout: Path | None = None) -> None:
+        """`checkout`: a working copy of another release, whose server it is."""
         log = self.folder / "serve.log"
         if log.exists():
             shutil.copy(log, self.folder / f"serve-{self.servers}.log")
         options = ("policies.adm", "--mode", "explicit", "--state", "kept")
-        self._server = self._serving.enter_context(served(self.folder, *options, xds=f"127.0.0.1:{XDS_PORT}"))
+        server = served(self.folder, *options, xds=f"127.0.0.1:{XDS_PORT}", before=of(checkout))
+        self._server = self._serving.enter_context(server)
         self.servers += 1
 
     def end(self, number: signal.Signals) -> None:

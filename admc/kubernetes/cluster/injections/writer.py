@@ -4,7 +4,9 @@
     a plan that comes --announced--> the same, before the plan is begun
 
 A pod that starts in the middle of a rollout needs what both plans need. So the objects have the needs of a new plan
-before its first step, and lose those of the old one when no proxy may have it any more.
+before its first step, and lose those of the old one when no proxy may have it any more. What the guard requires of pods
+(`guarded`) is stored in these objects and nowhere else: the next active replica reads it there, from the API server and
+not from its watch, which may be behind.
 """
 
 from __future__ import annotations
@@ -12,26 +14,39 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.base.exits import CommandError, Exit
 from admc.compile.plan.read import named_plan
 from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
-from admc.kubernetes.cluster.injections.objects import KIND, PATH, Changes, body, changes
+from admc.kubernetes.cluster.injections.guarded import guarded, recalled
+from admc.kubernetes.cluster.injections.objects import (
+    EVERYWHERE,
+    KIND,
+    PATH,
+    Changes,
+    body,
+    changes,
+    injection_object,
+)
+from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.program.conditions import Names
 from admc.kubernetes.inject.needs import estimates_of, injections, needs_of_plan, united
-from admc.kubernetes.inject.spec import MAX_BYTES, size
+from admc.kubernetes.inject.spec import MAX_BYTES, InjectionError, read_spec, size
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 
     from admc.kubernetes.cluster.api.requests import Api
+    from admc.kubernetes.cluster.injections.guarded import Guarded, GuardedServices
     from admc.kubernetes.cluster.injections.objects import InjectionObject
     from admc.kubernetes.cluster.program.owner import Owner
     from admc.kubernetes.cluster.records import Key
     from admc.kubernetes.cluster.retry_loop import ChangedKeys
-    from admc.kubernetes.inject.needs import Estimate, Place, PlanNeeds
+    from admc.kubernetes.inject.needs import Estimate, Needs, Place, PlanNeeds
     from admc.kubernetes.inject.spec import Amounts, InjectionSpec
     from admc.serve.environment import Serving
     from admc.serve.rollout.model import Placed
@@ -39,6 +54,10 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 1.0
+PAGE: Final = 20
+"""Objects that are read at once. Each has up to 1 MB."""
+SHOWN: Final = 20
+"""Services in one line of the log."""
 ESTIMATED: Final = b'"cpu_of_replica"'
 """A field that only a plan with a profile has."""
 
@@ -67,6 +86,7 @@ class _Basis(NamedTuple):
     app: str
     needs: PlanNeeds
     estimates: Mapping[str, Estimate]
+    guarded: GuardedServices
     picture: Picture
     owner: Owner
 
@@ -86,19 +106,27 @@ class InjectionWriter:
         picture: Callable[[], Picture],
         owner: Callable[[], Owner | None],
         may_write: Callable[[], bool],
+        published: Callable[[], Sequence[Placed]],
+        lacks: Callable[[str, Place, Needs], bool],
     ) -> None:
         """`server` is its address, as pods dial it. `there` has the objects of this installation, as a watch shows
         them, and `shown` those that it has shown anew. While no Program owns them, or this replica may not write,
-        nothing is written."""
+        nothing is written. `published` returns the plans that are published, and `lacks` whether a pod of a service of
+        an app lacks something."""
         self._api, self._controller, self._server, self._limits = api, controller, server, limits
         self._there, self._shown = there, shown
         self._picture, self._owner, self._may_write = picture, owner, may_write
+        self._published, self._lacks = published, lacks
         self._turn = asyncio.Lock()
         self._coming: tuple[tuple[Placed, ...], bytes | None] | None = None
         """The plans with one that is about to be accepted, and the document of that plan."""
         self._needs: list[tuple[Placed, PlanNeeds]] = []
         self._estimates: tuple[bytes | None, Mapping[str, Estimate]] = None, {}
         """What was computed of each plan, as long as it is used."""
+        self._guarded: GuardedServices | None = None
+        """None before it has been read from the stored objects, and while no Program owns them."""
+        self._app = ""
+        """The app of the guarded services."""
         self._computed: tuple[_Basis, _Wanted] | None = None
         """The objects that were computed last, and from what: with thousands of services that takes up to a second."""
         self._sent: dict[str, dict[str, Any]] = {}
@@ -106,6 +134,11 @@ class InjectionWriter:
         self.findings: tuple[Diagnostic, ...] = ()
         """Why some pods may not get what they need."""
         self._logged = ""
+
+    @property
+    def guarded(self) -> Names | None:
+        """The guarded services; None before they are known."""
+        return None if self._guarded is None else Names.of(place.service for place in self._guarded)
 
     async def run(self, serving: Serving) -> None:
         """Write the objects of the plans in force, until cancelled."""
@@ -138,10 +171,10 @@ class InjectionWriter:
             owner = self._owner()
             if owner is None or not self._may_write():
                 return
-            wanted = await self._wanted(plans, plan, owner)
-            if wanted.findings:
-                raise CommandError(Exit.NO_PLACEMENT, wanted.findings)
             try:
+                wanted = await self._wanted(plans, plan, owner)
+                if wanted.findings:
+                    raise CommandError(Exit.INPUT, wanted.findings)
                 await self._apply(self._due(wanted, owner).applied)
             except ApiError as error:
                 raise CommandError(Exit.INPUT, [not_written(error)]) from error
@@ -150,6 +183,8 @@ class InjectionWriter:
         """Write what differs. Returns the findings about objects that cannot be written. Raises `ApiError`."""
         async with self._turn:
             owner = self._owner()
+            if owner is None:
+                self._guarded = None  # the objects go with their Program, and another Program begins anew
             if owner is None or not plans or not self._may_write():
                 return ()
             wanted = await self._wanted(plans, plan, owner)
@@ -165,26 +200,82 @@ class InjectionWriter:
         return changes(wanted.bodies, wanted.needed, self._there, self._controller, owner)
 
     async def _wanted(self, plans: tuple[Placed, ...], plan: bytes | None, owner: Owner) -> _Wanted:
-        return await asyncio.to_thread(self._compute, plans, plan, self._picture(), owner)
+        """Raises `ApiError`."""
+        app, picture, published = plans[-1].program.app, self._picture(), tuple(self._published())
+        needs, in_force, estimates = await asyncio.to_thread(self._of_plans, plans, published, plan)
+        known = await self._known(app, owner)
+        if published:  # before that, nothing is known to be in force, and what was stored stays
+            self._guarded = guarded(known, in_force, picture.selectors, partial(self._lacks, app))
+            _log_guarded(known, self._guarded)
+        basis = _Basis(app, needs, estimates, self._guarded or {}, picture, owner)
+        return await asyncio.to_thread(self._compute, basis)
 
-    def _compute(self, plans: tuple[Placed, ...], plan: bytes | None, picture: Picture, owner: Owner) -> _Wanted:
+    async def _known(self, app: str, owner: Owner) -> GuardedServices:
+        """Return the guarded services before this look. Raises `ApiError`."""
+        if self._guarded is None:
+            self._guarded = await self._recalled(app, owner)
+        elif self._app != app:
+            self._guarded = {}
+        self._app = app
+        return self._guarded
+
+    async def _recalled(self, app: str, owner: Owner) -> GuardedServices:
+        """Read the guarded services from the objects that this Program owns. Raises `ApiError`."""
+        services: dict[Place, Guarded] = {}
+        async for item in self._stored():
+            if item.key.name != self._controller or owner.uid not in item.owners:
+                continue
+            try:
+                services |= recalled(read_spec(item.spec), item.key.namespace, app)
+            except InjectionError as error:
+                LOG.warning("injection_not_read", extra={"namespace": item.key.namespace, "text": str(error)})
+        return services
+
+    async def _stored(self) -> AsyncIterator[InjectionObject]:
+        """Yield the objects of this installation, as the API server has them now."""
+        params: dict[str, object] = {"limit": PAGE, "labelSelector": f"{CONTROLLER}={self._controller}"}
+        while True:
+            try:
+                page = await self._api.get(EVERYWHERE, **params)
+            except ApiError as error:
+                if error.is_not_found:  # it does not know the kind, so it has no object
+                    return
+                raise
+            for document in page["items"]:
+                if (item := injection_object(document)) is not None:
+                    yield item
+            token = page["metadata"].get("continue")
+            if not token:
+                return
+            params["continue"] = token
+
+    def _compute(self, basis: _Basis) -> _Wanted:
         """Runs in a thread of its own, once at a time (`_turn`)."""
-        basis = _Basis(plans[-1].program.app, *self._of_plans(plans, plan), picture, owner)
         if self._computed is None or self._computed[0] != basis:
-            specs = injections(basis.app, self._server, basis.needs, picture.selectors, basis.estimates, self._limits)
-            self._computed = basis, _wanted(specs, picture, self._controller, owner)
+            picture, services = basis.picture, basis.guarded
+            # A guarded service whose Service is absent keeps its row: its pods are found by the last selector.
+            selectors = {place: row.selector for place, row in services.items()}
+            selectors |= {place: selector for place, selector in picture.selectors.items() if selector}
+            required = {place: row.needs for place, row in services.items()}
+            specs = injections(basis.app, self._server, basis.needs, selectors, basis.estimates, self._limits, required)
+            self._computed = basis, _wanted(specs, picture, self._controller, basis.owner)
         return self._computed[1]
 
-    def _of_plans(self, plans: tuple[Placed, ...], plan: bytes | None) -> tuple[PlanNeeds, Mapping[str, Estimate]]:
+    def _of_plans(
+        self, plans: tuple[Placed, ...], published: tuple[Placed, ...], plan: bytes | None
+    ) -> tuple[PlanNeeds, PlanNeeds, Mapping[str, Estimate]]:
+        """Return the needs of all plans, those of the published ones, and the estimates of the last plan."""
         known = {id(placed.placement): needs for placed, needs in self._needs}
+        all_plans = {id(placed.placement): placed for placed in (*plans, *published)}
         self._needs = [
-            (placed, known[id(placed.placement)] if id(placed.placement) in known else needs_of_plan(*placed))
-            for placed in plans
+            (placed, known[key] if key in known else needs_of_plan(*placed)) for key, placed in all_plans.items()
         ]
+        needs = {id(placed.placement): own for placed, own in self._needs}
         if self._estimates[0] is not plan:
             has_some = plan is not None and ESTIMATED in plan
             self._estimates = plan, estimates_of(named_plan(plan, "the plan")) if plan and has_some else {}
-        return united(needs for _, needs in self._needs), self._estimates[1]
+        all_needs, in_force = (united(needs[id(placed.placement)] for placed in some) for some in (plans, published))
+        return all_needs, in_force, self._estimates[1]
 
     async def _apply(self, bodies: Iterable[dict[str, Any]]) -> None:
         """Apply each object once, until the watch shows it. A namespace that refuses one does not stop the others.
@@ -224,6 +315,14 @@ class InjectionWriter:
         self._logged = text
 
 
+def _log_guarded(before: GuardedServices, after: GuardedServices) -> None:
+    """Log the services that begin or end to be guarded."""
+    for event, places in (("guarded", after.keys() - before.keys()), ("not_guarded", before.keys() - after.keys())):
+        if places:
+            names = sorted(f"{place.namespace}/{place.service}" for place in places)
+            LOG.info(event, extra={"services": names[:SHOWN], "number": len(names)})
+
+
 def _wanted(specs: Mapping[str, InjectionSpec], picture: Picture, controller: str, owner: Owner) -> _Wanted:
     bodies, findings = {}, []
     for namespace in sorted(specs.keys() & set(picture.taking_part)):
@@ -254,4 +353,4 @@ def not_written(error: ApiError) -> Diagnostic:
     elif error.status in (401, 403):
         cause += "; `deploy/install.yaml` has the rights of the server's account"
     what = f"an `{KIND}` object cannot be written, so new pods may not get what they need"
-    return Diagnostic("ADM956", Severity.ERROR, what, None, cause, "the server tries again by itself")
+    return Diagnostic("ADM956", Severity.ERROR, what, None, cause)

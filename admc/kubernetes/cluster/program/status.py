@@ -38,6 +38,8 @@ class Report:
     plan: PlanReference | None = None
     namespaces: Collection[str] = ()
     """The namespaces of the services in the plan in force."""
+    guarded: Names | None = None
+    """The guarded services; None before they are known."""
     keeps: bool = False
     """The server does not know everything yet, so other fields of the former status stay."""
 
@@ -57,6 +59,8 @@ def status(report: Report, former: Mapping[str, Any], now: str) -> dict[str, Any
     fields |= {name: value for name, value in numbers.items() if value is not None}
     if report.pods is not None:
         fields["pods"] = {"total": report.pods, "lacking": report.lacking.number, "names": list(report.lacking.first)}
+    if report.guarded is not None:
+        fields["guarded"] = {"total": report.guarded.number, "names": list(report.guarded.first)}
     if report.plan is not None:
         fields["plan"] = report.plan._asdict()
     if report.namespaces:

@@ -29,14 +29,21 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.follow import Cluster
     from admc.kubernetes.cluster.standby.standby import Standby
     from admc.kubernetes.cluster.standby.state_follower import StateFollower
+    from admc.kubernetes.cluster.webhook.webhook import ClusterWebhook
     from admc.serve.observe.status import ServerRow, Status
 
 
 class StandingBy:
     def __init__(
-        self, cluster: Cluster, standby: Standby, follower: StateFollower, authority: AuthorityKeeper | GivenAuthority
+        self,
+        cluster: Cluster,
+        standby: Standby,
+        follower: StateFollower,
+        authority: AuthorityKeeper | GivenAuthority,
+        webhook: ClusterWebhook | None,
     ) -> None:
         self._cluster, self._standby, self._follower, self._authority = cluster, standby, follower, authority
+        self._webhook = webhook
         self._started = time.time()
 
     def view(self) -> View:
@@ -82,7 +89,8 @@ class StandingBy:
         )
 
     def _metrics(self) -> Iterable[Metric]:
-        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists)
+        webhook = () if self._webhook is None else self._webhook.counts.metrics()
+        return counts.requests(self._cluster.api.counts), counts.relists(self._cluster.relists), *webhook
 
     async def _refuse(self) -> NoReturn:
         raise wrong_usage("ADM951", status.standing_by(self._row()), hint="ask the active replica")

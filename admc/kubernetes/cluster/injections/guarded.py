@@ -1,0 +1,109 @@
+"""Which services are guarded, and what the guard requires of their pods.
+
+    needs of the published plans, pods --guarded--> Guarded of each service --> `required` in the Injection
+
+The API server refuses a pod of a guarded service that lacks what is required. A requirement begins when the plan needs
+it and no pod of the service lacks it, and stays until the plan does not need it any more. So no pod that has run is
+refused when it starts again, and a pod that lacks something later does not end the requirement.
+
+In the middle of a rollout two plans are published, and pods need what both need. Until no pod lacks any of that, what
+was required before stays: the rollout has not begun to rely on more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from admc.kubernetes.cluster.redirection import redirects
+from admc.kubernetes.inject.needs import Needs, Place, in_common
+from emitters.interception.pod import PodCaptures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from admc.kubernetes.cluster.records import Pod
+    from admc.kubernetes.inject.needs import PlanNeeds
+    from admc.kubernetes.inject.spec import InjectionSpec
+
+NOTHING: Final = Needs(None, waits=False)
+MOST_PORTS: Final = 256
+"""Of one side. A service that needs more is not guarded: the API server takes too long for the guard's comparison."""
+WINDOWS: Final = "Windows"
+
+
+class Guarded(NamedTuple):
+    needs: Needs
+    """What is required of each pod."""
+    selector: Mapping[str, str]
+    """That of the Service; of the last one, if there is none at present."""
+
+
+GuardedServices = Mapping[Place, Guarded]
+
+
+def guarded(
+    before: GuardedServices,
+    published: PlanNeeds,
+    selectors: Mapping[Place, Mapping[str, str]],
+    lacks: Callable[[Place, Needs], bool],
+) -> GuardedServices:
+    """Return the guarded services. `published` has the needs of the plans that are published, and `lacks` says whether
+    a pod of a service lacks something. It is asked only about services whose requirement may change."""
+    after = {}
+    for place, needs in published.items():
+        selector, known = selectors.get(place), before.get(place)
+        required = _required(place, needs, known, lacks if selector else _unknown)
+        if _can_be_guarded(required):
+            after[place] = Guarded(required, selector or (known.selector if known else {}))
+    return before if after == before else after
+
+
+def _required(place: Place, needs: Needs, known: Guarded | None, lacks: Callable[[Place, Needs], bool]) -> Needs:
+    """The ADM and the wait are judged apart: a rollout waits for the redirection of pods alone."""
+    if known is not None and known.needs == needs:
+        return needs
+    stays = in_common(known.needs, needs) if known is not None else NOTHING
+    captures, waits = stays.captures, stays.waits
+    if captures != needs.captures and not lacks(place, Needs(needs.captures, waits=False)):
+        captures = needs.captures
+    if waits != needs.waits and not lacks(place, Needs(None, waits=True)):
+        waits = needs.waits
+    return Needs(captures, waits)
+
+
+def _can_be_guarded(needs: Needs) -> bool:
+    captures = needs.captures
+    has_few = captures is None or max(len(captures.ingress), len(captures.egress)) <= MOST_PORTS
+    return needs.anything and has_few
+
+
+def _unknown(place: Place, needs: Needs) -> bool:
+    """Without a selector it is not known which pods are those of the service."""
+    return True
+
+
+def any_lacks(pods: Iterable[Pod], service: str, needs: Needs) -> bool:
+    """Whether one of the pods of a service (`APP/SERVICE`) lacks some of its needs."""
+    return any(_lacks(pod, service, needs) for pod in pods)
+
+
+def _lacks(pod: Pod, service: str, needs: Needs) -> bool:
+    captures = needs.captures
+    if captures is None:
+        # The wait does not run on Windows, and injection leaves such a pod as it is.
+        return needs.waits and not pod.waits and pod.hosts_no_adm != WINDOWS
+    needed = PodCaptures(frozenset(captures.ingress), frozenset(captures.egress))
+    return not redirects(pod, service, needed) or (needs.waits and not pod.waits)
+
+
+def recalled(spec: InjectionSpec, namespace: str, app: str) -> dict[Place, Guarded]:
+    """Return the guarded services of a stored object. Containers have the name of the app in them, so another app
+    begins anew."""
+    if spec.app != app:
+        return {}
+    return {
+        Place(namespace, name): Guarded(Needs(row.required.captures, row.required.waits), row.selector)
+        for name, row in spec.services.items()
+        if row.required is not None
+    }

@@ -1,0 +1,1 @@
+"""The guard of the chart, in a real API server."""

@@ -1,0 +1,281 @@
+"""What the guard refuses, what it lets pass, and what an operator reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from admc.kubernetes.cluster.injections.guarded import MOST_PORTS
+from admc.kubernetes.cluster.injections.objects import PATH
+from admc.kubernetes.inject.containers import Form
+from admc.kubernetes.inject.model import PodNeeds
+from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
+from emitters.interception.pod import PodCaptures
+from tests.cluster.guard import pods
+from tests.cluster.guard.changes import ATTACHED, attached, furnish, image, labels
+from tests.cluster.guard.conftest import until_refused
+from tests.cluster.guard.policy import (
+    NEEDS,
+    UNGUARDED,
+    Guarded,
+    guard,
+    guarded,
+    injection,
+    install,
+    rows,
+    said,
+    selector,
+)
+from tests.cluster.objects import as_a_webhook_does, container
+from tests.inject.released import HERE, file_of
+from tests.inject.test_recognised import INSTALLATION, TOLERATED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cluster.api_server import ApiServer
+
+    Json = dict[str, Any]
+
+
+INVALID = {
+    "a hook in the rules",
+    "a name that controls a terminal",
+    "more rights",
+    "no restarts",
+    "no volume",
+    "the rules twice",
+}
+"""What the API server itself does not take."""
+
+
+def passes(answer: tuple[int, Json]) -> bool:
+    assert answer[0] < 300, answer[1].get("message")
+    return True
+
+
+def test_what_injection_writes_passes(shop: Guarded) -> None:
+    for service in NEEDS:
+        for more in ((), (80, 10_000)):
+            for spec in ({}, {"initContainers": [container("own")]}):
+                needs = pods.needs_of(service, more, more)
+                assert passes(shop.create(pods.pod(needs, selector(service), **spec)))
+        # A plan to come needs an ADM and a wait at each service.
+        both = PodNeeds(f"shop/{service}", PodCaptures(*map(frozenset, ports(service))), waits=True)
+        assert passes(shop.create(pods.pod(both, selector(service))))
+    assert passes(shop.create(pods.pod(PodNeeds("", None, waits=True), {"app": "calm"})))
+    for windows in ({"os": {"name": "windows"}}, {"nodeSelector": {"kubernetes.io/os": "windows"}}):
+        needs = pods.needs_of("caller")
+        context = {"runAsNonRoot": True}  # a pod of Windows has no numbers of users
+        made = pods.pod(
+            needs, selector("caller"), **windows, containers=[{"name": "a", "image": "b", "securityContext": context}]
+        )
+        assert "initContainers" not in made["spec"]
+        assert passes(shop.create(made))
+
+
+def test_many_ports_pass_in_time(own_shop: Guarded) -> None:
+    """As many as a service may need, in a pod with as many as the guard compares."""
+    some, all_ports = (tuple(range(10_000, 10_000 + number)) for number in (MOST_PORTS, 1_024))
+    required = Required(waits=False, captures=Captures(some, some))
+    own_shop.inject({"rate": replace(row("rate"), captures=required.captures, required=required)})
+    made = pods.pod(
+        PodNeeds("shop/rate", PodCaptures(frozenset(all_ports), frozenset(all_ports)), waits=False), selector("rate")
+    )
+    lacking = pods.pod(
+        PodNeeds("shop/rate", PodCaptures(frozenset(all_ports), frozenset()), waits=False), selector("rate")
+    )
+    until(lambda: "does not redirect all ports" in said(own_shop.create(lacking)))
+    begun = time.monotonic()
+    assert passes(own_shop.create(made))
+    assert time.monotonic() - begun < 10, "without the bound, 3,000 ports take a minute"
+
+
+def ports(service: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    captures = NEEDS[service].captures
+    return ((1,), (2,)) if captures is None else ((*captures.ingress, 1), (*captures.egress, 2))
+
+
+@pytest.mark.parametrize("name", TOLERATED)
+def test_what_the_server_tolerates_passes(shop: Guarded, name: str) -> None:
+    assert passes(shop.create(pods.altered(TOLERATED[name])))
+
+
+@pytest.mark.parametrize("name", {**pods.TOLERATED_MORE, **pods.NOT_SEEN})
+def test_what_passes_too(shop: Guarded, name: str) -> None:
+    assert passes(shop.create(pods.altered({**pods.TOLERATED_MORE, **pods.NOT_SEEN}[name])))
+
+
+def test_what_the_webhook_of_eks_adds_passes(shop: Guarded) -> None:
+    assert passes(shop.create(pods.altered(as_a_webhook_does)))
+
+
+@pytest.mark.parametrize("name", pods.ALTERATIONS)
+def test_what_the_server_does_not_recognise_is_refused(shop: Guarded, name: str) -> None:
+    answer = shop.create(pods.altered(pods.ALTERATIONS[name]))
+    if name in INVALID:
+        assert answer[0] == 422, answer
+        return
+    why = said(answer)
+    assert "`rate` is guarded" in why, answer
+    assert "; " in why, "it says what to do"
+
+
+@pytest.mark.parametrize("name", pods.OTHERS)
+def test_it_is_refused_in_pods_of_other_services(shop: Guarded, name: str) -> None:
+    service, change = pods.OTHERS[name]
+    assert f"`{service}` is guarded" in said(shop.create(pods.altered(change, service)))
+
+
+def test_an_adm_in_a_pod_that_needs_the_wait_alone_is_checked_too(shop: Guarded) -> None:
+    """The server recognises all of admc's containers in a pod or none."""
+    made = pods.pod(pods.needs_of("search"), selector("caller"))
+    assert passes(shop.create(made))
+    assert "do not have the form" in said(shop.create(pods.ADM_WITHOUT_NAME))
+
+
+def test_pods_of_no_guarded_service_pass(shop: Guarded) -> None:
+    for given in (
+        {},
+        {"app": "calm"},
+        {"app": "other"},
+        {"tier": "back"},
+        {"app": "geo"},
+        {"app": "geo", "tier": "x"},
+    ):
+        assert passes(shop.create(pods.pod(PodNeeds("", None, waits=False), given)))
+    assert said(shop.create(pods.bare("geo"))).startswith(
+        "ADM975: `geo` is guarded, and the plan in force needs an ADM"
+    )
+    assert said(shop.create(pods.bare("caller"))).startswith(
+        "ADM975: `caller` is guarded, and by the plan in force each of its"
+    )
+
+
+def test_a_pod_of_two_services_is_refused(own_shop: Guarded) -> None:
+    """No pod can have the labels of two selectors with one key, so the second service is one by another label."""
+    shop, made = own_shop, pods.rate()
+    made["metadata"]["labels"]["role"] = "second"
+    assert passes(shop.create(made))
+    shop.inject({"rate": row("rate"), "second": row("geo", {"role": "second"})})
+    until(lambda: said(shop.create(made)))
+    assert said(shop.create(made)) == (
+        "ADM975: the pod has the labels of `rate` and of `second`, which each need an ADM of their own in each pod, "
+        "and a pod has one; give it the labels of one service"
+    )
+    # A second service that needs the wait alone is no contradiction.
+    shop.inject({"rate": row("rate"), "second": row("caller", {"role": "second"})})
+    until(lambda: not said(shop.create(made)))
+
+
+def row(service: str, labels: dict[str, str] | None = None) -> ServiceInjection:
+    found = rows()[service]
+    return replace(found, selector=labels or found.selector)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# ---- earlier releases ----
+
+
+@pytest.mark.parametrize("form", Form)
+def test_what_an_earlier_release_wrote_passes(cluster_api: ApiServer, form: Form) -> None:
+    """With the names and the images of that file."""
+    install(cluster_api)
+    with guarded(cluster_api, f"forms-{form.name.lower().replace('_', '-')}", HERE.name) as place:
+        install(cluster_api, guard(HERE))
+        own = {
+            "rate": replace(row("rate"), required=Required(waits=True, captures=Captures((9000,), (8082, 27017)))),
+            "caller": row("caller"),
+        }
+        cluster_api.apply(PATH.format(place.namespace, HERE.name), injection(own, place.namespace, HERE))
+        until_refused(place)
+        written = json.loads(file_of(form).read_text())
+        for name, labels in (("an ADM and the wait", "rate"), ("the wait", "caller")):
+            spec = {"containers": [container()], "serviceAccountName": "default", **written[name]}
+            assert passes(place.create({"metadata": {"name": "tried", "labels": selector(labels)}, "spec": spec}))
+        spec = {"containers": [container()], "serviceAccountName": "default", **written["an ADM"]}
+        answer = place.create({"metadata": {"name": "tried", "labels": selector("rate")}, "spec": spec})
+        assert "lacks the container `admc-wait`" in said(answer)
+
+
+# ---- changes of a pod ----
+
+
+@pytest.fixture(scope="module")
+def aged(shop: Guarded) -> Guarded:
+    """The same, with pods that are older than the guard, and pods of no service."""
+    shop.request("DELETE", PATH.format(shop.namespace, INSTALLATION.name))
+    until(lambda: not said(shop.create(pods.bare())))
+    furnish(shop)
+    shop.inject({**rows(), "calm": UNGUARDED})
+    until_refused(shop)
+    return shop
+
+
+def test_a_pod_that_is_older_than_the_guard_can_be_changed_and_deleted(aged: Guarded) -> None:
+    for change in (
+        {"metadata": {"annotations": {"a": "b"}}},
+        {"metadata": {"finalizers": ["example.com/hold"]}},
+        {"metadata": {"labels": {"pod-template-hash": "x"}}},
+        {"spec": {"containers": [{"name": "app", "image": "other"}]}},
+        {"spec": {"activeDeadlineSeconds": 7}},
+        {"metadata": {"labels": {"app": None}}},
+    ):
+        for name in ("old", "good"):
+            assert passes(aged.merge(name, change))
+    assert passes(aged.request("DELETE", f"{aged.pods}/old?dryRun=All"))
+
+
+def test_a_pod_that_gets_the_labels_of_a_guarded_service_is_checked(aged: Guarded) -> None:
+    assert "this pod has none" in said(aged.merge("loose", labels("rate")))
+    assert "this pod has none" in said(aged.merge("old", labels("geo")))
+    assert "the ADM of another service" in said(aged.merge("good", labels("plain")))
+    assert passes(aged.merge("ready", labels("rate")))
+    assert passes(aged.merge("loose", labels("calm")))
+    assert "has run an image of a repository that the installation does not list" in said(
+        aged.merge("ran", labels("rate"))
+    )
+
+
+def test_images_of_admc_are_of_its_repositories(aged: Guarded) -> None:
+    for name, reference in (("admc-rules", "registry:5000/admc:2"), ("admc-proxy", "docker.io/library/envoy:2")):
+        assert passes(aged.merge("good", image(name, reference)))
+    for name in ("admc-rules", "admc-proxy", "admc-wait"):
+        assert "has an image of a repository that the installation does not list" in said(
+            aged.merge("good", image(name, "mine/admc:2"))
+        )
+        assert passes(aged.merge("ready", image(name, "mine/admc:2"))), "it is of no guarded service"
+    assert "has an image of a repository" in said(
+        aged.merge("ready", {**labels("rate"), **image("admc-rules", "mine/admc:2")})
+    )
+
+
+@pytest.mark.parametrize("name", ATTACHED)
+def test_an_ephemeral_container_that_can_go_round_the_adm_is_refused(aged: Guarded, name: str) -> None:
+    part = "/ephemeralcontainers"
+    assert "`rate` is guarded, and a" in said(aged.merge("good", attached(**ATTACHED[name]), part=part))
+    assert passes(aged.merge("ready", attached(**ATTACHED[name]), part=part)), "it is of no guarded service"
+    if name == "the token":
+        assert "`caller` is guarded, and a" in said(aged.merge("waits", attached(**ATTACHED[name]), part=part))
+    elif name != "the processes of the ADM":  # there is no such container
+        assert passes(aged.merge("waits", attached(**ATTACHED[name]), part=part)), "no plan needs its ADM"
+
+
+def test_other_ephemeral_containers_pass(aged: Guarded) -> None:
+    part = "/ephemeralcontainers"
+    assert passes(aged.merge("good", attached(), part=part)), "as `kubectl debug` asks for one"
+    assert passes(aged.merge("good", attached(targetContainerName="app", tty=True), part=part))
+    assert passes(aged.merge("old", attached(), part=part)), "the pod itself is not checked"
+    # One that is there already is not checked again.
+    assert passes(aged.merge("ready", attached("first", **ATTACHED["NET_ADMIN"]), dry=False, part=part))
+    assert "an ephemeral container of this pod can go round" in said(aged.merge("ready", labels("rate")))

@@ -1,0 +1,268 @@
+"""Which services are guarded, and with what requirement: the rule alone, and the writer that remembers it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.injections.guarded import MOST_PORTS, Guarded, any_lacks, guarded, recalled
+from admc.kubernetes.cluster.injections.objects import body
+from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
+from admc.kubernetes.cluster.program.owner import Owner
+from admc.kubernetes.cluster.retry_loop import ChangedKeys
+from admc.kubernetes.inject.needs import Needs, Place, injections
+from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection, injection_spec
+from emitters.interception.pod import PodCaptures
+from tests.cluster.objects import pod
+from tests.cluster.test_injection_writer import OWNER, plan
+from tests.properties import examples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from admc.kubernetes.cluster.api.requests import Api
+    from admc.kubernetes.cluster.records import Pod
+    from admc.serve.rollout.model import Placed
+
+WEB = Place("shop", "web")
+SELECTORS = {WEB: {"app": "web"}}
+OLD = Needs(Captures((80,), (9000,)), waits=False)
+BOTH = Needs(Captures((80, 81), (9000,)), waits=True)
+NEW = Needs(Captures((81,), ()), waits=True)
+NOTHING = Needs(None, waits=False)
+
+
+def after(
+    before: Needs | None,
+    needs: Needs,
+    *,
+    lacks: bool | Callable[[Needs], bool],
+    selectors: Mapping[Place, Mapping[str, str]] = SELECTORS,
+) -> Needs | None:
+    known = {} if before is None else {WEB: Guarded(before, {"app": "web"})}
+    judged = lacks if callable(lacks) else lambda needed: lacks
+    made = guarded(known, {WEB: needs}, selectors, lambda place, needed: judged(needed)).get(WEB)
+    return None if made is None else made.needs
+
+
+def test_it_begins_when_no_pod_lacks_anything_and_stays() -> None:
+    assert after(None, OLD, lacks=True) is None
+    assert after(None, OLD, lacks=False) == OLD
+    assert after(OLD, OLD, lacks=True) == OLD
+
+
+def test_the_adm_and_the_wait_are_judged_apart() -> None:
+    assert BOTH.captures is not None
+    assert after(None, BOTH, lacks=lambda needed: needed.waits) == Needs(BOTH.captures, waits=False)
+    assert after(None, BOTH, lacks=lambda needed: needed.captures is not None) == Needs(None, waits=True)
+    assert after(OLD, BOTH, lacks=lambda needed: needed.waits) == Needs(BOTH.captures, waits=False)
+
+
+def test_a_rollout_from_one_plan_to_another() -> None:
+    assert after(OLD, BOTH, lacks=True) == OLD, "an old template starts, until pods have what both need"
+    assert after(OLD, BOTH, lacks=False) == BOTH
+    assert after(BOTH, NEW, lacks=True) == NEW, "the rest is not needed any more"
+    assert after(OLD, NEW, lacks=True) == Needs(Captures((), ()), waits=False), "an ADM is"
+    assert after(OLD, NEW, lacks=False) == NEW
+    assert after(OLD, Needs(None, waits=True), lacks=True) is None
+
+
+def test_it_ends_when_nothing_is_needed_or_the_service_is_gone() -> None:
+    assert after(OLD, NOTHING, lacks=True) is None
+    assert after(None, NOTHING, lacks=False) is None
+    assert guarded({WEB: Guarded(OLD, {})}, {}, SELECTORS, lambda place, needs: False) == {}
+
+
+def test_a_service_with_too_many_ports_for_the_guard_is_not_guarded() -> None:
+    def needs(ports: int) -> Needs:
+        return Needs(Captures(tuple(range(1, 1 + ports)), ()), waits=False)
+
+    assert after(None, needs(MOST_PORTS), lacks=False) == needs(MOST_PORTS)
+    assert after(None, needs(MOST_PORTS + 1), lacks=False) is None
+    assert after(OLD, needs(MOST_PORTS + 1), lacks=False) is None
+
+
+def test_without_a_selector_it_does_not_begin_and_the_last_one_stays() -> None:
+    for selectors in ({}, {WEB: {}}):
+        assert after(None, OLD, lacks=False, selectors=selectors) is None
+        made = guarded({WEB: Guarded(OLD, {"app": "web"})}, {WEB: BOTH}, selectors, lambda place, needs: False)
+        assert made == {WEB: Guarded(OLD, {"app": "web"})}, "which pods are its own is not known"
+    other = guarded({WEB: Guarded(OLD, {"app": "web"})}, {WEB: OLD}, {WEB: {"role": "web"}}, lambda place, needs: True)
+    assert other == {WEB: Guarded(OLD, {"role": "web"})}
+
+
+PORTS = st.lists(st.sampled_from([80, 81, 82]), unique=True).map(lambda ports: tuple(sorted(ports)))
+NEEDS = st.builds(Needs, st.none() | st.builds(Captures, PORTS, PORTS), st.booleans())
+
+
+def covers(more: Needs, less: Needs) -> bool:
+    if less.captures is None:
+        return more.waits >= less.waits
+    return (
+        more.captures is not None
+        and {*less.captures.ingress} <= {*more.captures.ingress}
+        and {*less.captures.egress} <= {*more.captures.egress}
+        and more.waits >= less.waits
+    )
+
+
+@given(st.lists(st.tuples(NEEDS, st.lists(NEEDS, max_size=3))))
+@examples(300)
+def test_a_pod_that_runs_is_never_refused_by_a_new_requirement(history: list[tuple[Needs, list[Needs]]]) -> None:
+    """Each moment has the needs of the published plans, and what the pods have."""
+    before: Needs | None = None
+    for needs, pods in history:
+        lacks = not all(covers(own, needs) for own in pods)
+        found = after(
+            before,
+            needs,
+            lacks=lambda needed, there=pods: not all(covers(own, needed) for own in there),  # type: ignore[misc]
+        )
+        if found is not None:
+            assert covers(needs, found), "only what is needed is required"
+            for own in pods:
+                assert covers(own, found) or (before is not None and not covers(own, before)), (
+                    "it could not start again"
+                )
+        if not lacks and needs.anything:
+            assert found == needs
+        if before is not None and covers(needs, before):
+            assert found is not None, "it stays guarded"
+            assert covers(found, before)
+        before = found
+
+
+# ---- pods ----
+
+
+def having(**fields: Any) -> Pod:
+    captures = PodCaptures(frozenset({80, 81}), frozenset({9000}))
+    given = {"adm": "shop/web", "captures": captures, "is_redirected": True, "waits": True, **fields}
+    return pod("web-1", "web", "10.0.0.1", **given)
+
+
+@pytest.mark.parametrize(
+    ("fields", "needs", "lacks"),
+    [
+        ({}, BOTH, False),
+        ({}, OLD, False),
+        ({"waits": False}, OLD, False),
+        ({"waits": False}, BOTH, True),
+        ({"adm": "shop/other"}, OLD, True),
+        ({"captures": PodCaptures(frozenset({80}))}, OLD, True),
+        ({"is_redirected": False}, OLD, True),
+        ({"adm": ""}, Needs(None, waits=True), False),
+        ({"waits": False}, Needs(None, waits=True), True),
+        ({"waits": False, "hosts_no_adm": "Windows"}, Needs(None, waits=True), False),
+        ({"waits": False, "hosts_no_adm": "Windows"}, BOTH, True),
+    ],
+)
+def test_what_a_pod_lacks(fields: dict[str, Any], needs: Needs, lacks: bool) -> None:
+    assert any_lacks([having(), having(**fields)], "shop/web", needs) == lacks
+    assert not any_lacks([], "shop/web", needs)
+
+
+# ---- the stored memory ----
+
+
+def test_what_is_stored_is_recalled_for_the_same_app() -> None:
+    selectors = {**SELECTORS, Place("shop", "api"): {"app": "api"}}
+    needs = {WEB: BOTH, Place("shop", "api"): OLD}
+    spec = injections("shop", "admc:1", needs, selectors, {}, None, {WEB: OLD})["shop"]
+    assert recalled(spec, "shop", "shop") == {WEB: Guarded(OLD, {"app": "web"})}
+    assert recalled(spec, "shop", "other") == {}
+
+
+CART = Place("two", "cart")
+REQUIRED = Required(waits=False, captures=Captures((8081,), ()))
+
+
+class StoredApi:
+    """Has a page for each namespace."""
+
+    def __init__(self, owner: Owner = OWNER, spec: Any = None, *, app: str = "shop") -> None:
+        row = ServiceInjection({"app": "cart"}, waits=False, captures=REQUIRED.captures, required=REQUIRED)
+        whole = body(injection_spec(app, "admc:18000", {"cart": row}), "two", "main", owner)
+        none = body(injection_spec(app, "admc:18000", {"cart": row}), "three", "other", owner)
+        self.pages = [none, {**whole, "spec": spec or whole["spec"]}]
+        self.written: dict[str, Any] = {}
+        self.refuses: ApiError | None = None
+
+    async def get(self, path: str, **params: Any) -> dict[str, Any]:
+        if self.refuses is not None:
+            raise self.refuses
+        assert params["labelSelector"] == "admc.dev/controller=main"
+        number = int(params.get("continue", 0))
+        item = {**self.pages[number], "metadata": {**self.pages[number]["metadata"], "uid": "u"}}
+        more = {"continue": str(number + 1)} if number + 1 < len(self.pages) else {}
+        return {"items": [item], "metadata": more}
+
+    async def apply(self, path: str, new: dict[str, Any]) -> None:
+        self.written[path.split("/")[5]] = new["spec"]["services"]
+
+
+def writing(
+    api: StoredApi, *, published: tuple[Placed, ...] | None = None, lacks: bool = True, owners: list[Owner | None]
+) -> InjectionWriter:
+    picture = Picture({Place("one", "web"): {"app": "web"}, CART: {"app": "cart"}}, ("one", "two"))
+    return InjectionWriter(
+        cast("Api", api), "main", "admc:18000", None, {}, ChangedKeys(),
+        picture=lambda: picture, owner=lambda: owners[0], may_write=lambda: True,
+        published=lambda: (PLAN,) if published is None else published, lacks=lambda app, place, needs: lacks,
+    )  # fmt: skip
+
+
+PLAN = plan()
+
+
+async def required_of(looking: InjectionWriter, api: StoredApi) -> Any:
+    async with looking.announced([PLAN], None):
+        return api.written["two"]["cart"].get("required")
+
+
+KEPT = {"waits": False, "captures": {"ingress": [8081], "egress": []}}
+
+
+async def test_the_next_replica_keeps_what_was_required() -> None:
+    api = StoredApi()
+    assert await required_of(writing(api, owners=[OWNER]), api) == KEPT
+
+
+async def test_before_a_plan_is_published_what_was_stored_stays() -> None:
+    api = StoredApi()
+    assert await required_of(writing(api, published=(), owners=[OWNER]), api) == KEPT
+
+
+@pytest.mark.parametrize(
+    "api", [StoredApi(Owner("shop", "another")), StoredApi(app="another"), StoredApi(spec={"formatVersion": 9})]
+)
+async def test_what_is_of_another_program_or_app_or_form_is_forgotten(api: StoredApi) -> None:
+    assert await required_of(writing(api, owners=[OWNER]), api) is None
+
+
+async def test_nothing_is_written_before_it_is_known_what_was_required() -> None:
+    api = StoredApi()
+    api.refuses = ApiError(500, "InternalError", "etcd is away")
+    looking = writing(api, owners=[OWNER])
+    with pytest.raises(Exception, match="cannot be written"):
+        async with looking.announced([PLAN], None):
+            pytest.fail("the plan is begun")
+    assert api.written == {}
+    assert looking.guarded is None
+    api.refuses = ApiError(404, "NotFound", "the server does not know the kind")
+    assert await required_of(looking, api) is None
+
+
+async def test_while_the_program_is_gone_the_requirement_is_forgotten() -> None:
+    owners: list[Owner | None] = [OWNER]
+    api = StoredApi()
+    looking = writing(api, owners=owners)
+    assert await required_of(looking, api) == KEPT
+    owners[0] = None
+    assert await looking._write((PLAN,), None) == ()  # as `run` does each second
+    owners[0] = Owner("shop", "another")
+    assert await required_of(looking, api) is None
