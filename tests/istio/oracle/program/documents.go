@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"istio.io/istio/pkg/config"
+	"istio.io/istio/pkg/config/schema/collections"
+)
+
+// Verdict says whether `istioctl validate` would refuse a document, and why.
+type Verdict struct {
+	Known   bool   `json:"known"`
+	Error   string `json:"error,omitempty"`
+	Warning string `json:"warning,omitempty"`
+}
+
+var topLevel = map[string]bool{"apiVersion": true, "kind": true, "metadata": true, "spec": true, "status": true}
+
+// verdict takes the steps of the command `istioctl validate`: the strict reader of each kind, then its validation.
+func verdict(text json.RawMessage) Verdict {
+	var object unstructured.Unstructured
+	if err := json.Unmarshal(text, &object.Object); err != nil {
+		return Verdict{Error: err.Error()}
+	}
+	of := object.GroupVersionKind()
+	schema, known := collections.Pilot.FindByGroupVersionAliasesKind(config.GroupVersionKind(of))
+	if !known {
+		return Verdict{}
+	}
+	for field := range object.Object {
+		if !topLevel[field] {
+			return Verdict{Known: true, Error: fmt.Sprintf("unknown field %q", field)}
+		}
+	}
+	spec, err := schema.NewInstance()
+	if err != nil {
+		return Verdict{Known: true, Error: err.Error()}
+	}
+	data, err := json.Marshal(object.Object["spec"])
+	if err != nil {
+		return Verdict{Known: true, Error: err.Error()}
+	}
+	if err := config.ApplyJSONStrict(spec, string(data)); err != nil {
+		return Verdict{Known: true, Error: oneLine(err)}
+	}
+	namespace := object.GetNamespace()
+	if namespace == "" {
+		namespace = "default"
+	}
+	warning, err := schema.ValidateConfig(config.Config{
+		Meta: config.Meta{
+			GroupVersionKind: schema.GroupVersionKind(),
+			Name:             object.GetName(),
+			Namespace:        namespace,
+			Labels:           object.GetLabels(),
+			Annotations:      object.GetAnnotations(),
+		},
+		Spec: spec,
+	})
+	return Verdict{Known: true, Error: oneLine(err), Warning: oneLine(warning)}
+}
+
+// oneLine is the message of an error. Protobuf puts blanks of two kinds into its messages, so that nobody compares them.
+func oneLine(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\u00a0", " ")), " ")
+}
