@@ -53,9 +53,11 @@ class Held:
     rules: frozenset[Rule] = frozenset()
     actions: frozenset[str] = frozenset()
     """The actions of authorization that are enforced. ALLOW without a rule refuses everything."""
+    mode: str = ""
+    """At inbound that of mutual TLS: `STRICT`, `PERMISSIVE` or `DISABLE`."""
     tls: str = ""
-    """At inbound the mode of mutual TLS: `STRICT`, `PERMISSIVE`, `DISABLE`. At outbound that of the client: `auto`
-    (by endpoint), `istio_mutual`, `mutual`, `simple`, or empty for none."""
+    """At outbound what the client begins: `auto` (by endpoint), `istio_mutual`, `mutual` or `simple`; empty for plain
+    text."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Answer:
     """The workloads whose calls to unknown destinations are refused."""
 
 
-PARTS: Final = ("resources", "routes", "rules", "actions", "tls")
+PARTS: Final = ("resources", "routes", "rules", "actions", "mode", "tls")
 
 
 def differences(istio: Answer, model: Answer, parts: tuple[str, ...] = PARTS) -> list[str]:

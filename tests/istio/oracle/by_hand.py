@@ -53,15 +53,15 @@ def bare(of: Case) -> dict[Place, Held]:
                 for protocol in PROTOCOLS[port.name]:
                     made[Place(pod.workload, OUTBOUND, service.host, port.number, protocol)] = Held(tls="auto")
                     if service.namespace == pod.namespace and service.name == pod.labels["app"]:
-                        made[into(pod.workload, port.target, protocol)] = Held(tls="PERMISSIVE")
+                        made[into(pod.workload, port.target, protocol)] = inside()
         for protocol in (HTTP, TCP):
-            made[into(pod.workload, 0, protocol)] = Held(tls="PERMISSIVE")
+            made[into(pod.workload, 0, protocol)] = inside()
     return made
 
 
 def mesh(
     name: str, changes: Mapping[Place, Held | None], *istio: Json, closed: tuple[str, ...] = (), **config: Any
-) -> Expected:  # noqa: E501
+) -> Expected:
     """A mesh that differs from one without resources at the places that are given; None stands for no such place."""
     of = case(name, SERVICES, PODS, *istio, **config)
     places = {place: held for place, held in {**bare(of), **changes}.items() if held is not None}
@@ -86,8 +86,12 @@ def held(*resources: str, routes: tuple[str, ...] = (), tls: str = "auto") -> He
     return Held(frozenset(resources), routes, tls=tls)
 
 
-def guarded(action: str, *rules: Rule, tls: str = "PERMISSIVE") -> Held:
-    return Held(rules=frozenset(rules), actions=frozenset((action,)), tls=tls)
+def inside(*resources: str, mode: str = "PERMISSIVE") -> Held:
+    return Held(frozenset(resources), mode=mode)
+
+
+def guarded(action: str, *rules: Rule) -> Held:
+    return Held(rules=frozenset(rules), actions=frozenset((action,)), mode="PERMISSIVE")
 
 
 def _nothing() -> Expected:
@@ -149,13 +153,13 @@ def _rules_of_clients() -> Expected:
         {
             to_cart(STOCK_POD): held(wide),
             to_cart(CART_POD): held("DestinationRule shop/exact"),
-            into(CART_POD): held("DestinationRule shop/exact", tls="PERMISSIVE"),
+            into(CART_POD): inside("DestinationRule shop/exact"),
             to_stock(STOCK_POD): held(wide),
             to_stock(STOCK_POD, 5432, TCP): held(wide),
             to_stock(CART_POD): held("DestinationRule bank/wide"),
             to_stock(CART_POD, 5432, TCP): held("DestinationRule bank/wide"),
-            into(STOCK_POD): held(wide, tls="PERMISSIVE"),
-            into(STOCK_POD, 5432, TCP): held(wide, tls="PERMISSIVE"),
+            into(STOCK_POD): inside(wide),
+            into(STOCK_POD, 5432, TCP): inside(wide),
         },
         resource("DestinationRule", "wide", "bank", 3, host="*.local", trafficPolicy=limit(11)),
         resource("DestinationRule", "exact", "shop", 1, host="cart", trafficPolicy=limit(12)),
@@ -174,7 +178,7 @@ def _rules_together() -> Expected:
         {
             to_cart(CART_POD): routed,
             to_cart(STOCK_POD): routed,
-            into(CART_POD): held("DestinationRule shop/older", tls="PERMISSIVE"),
+            into(CART_POD): inside("DestinationRule shop/older"),
         },
         resource("DestinationRule", "older", "shop", 1, host="cart", trafficPolicy=limit(21)),
         resource("DestinationRule", "younger", "shop", 2, host="cart", trafficPolicy=limit(22), subsets=[subset]),
@@ -191,11 +195,11 @@ def _peers() -> Expected:
     return mesh(
         "peers",
         {
-            into(CART_POD): held(tls="PERMISSIVE"),
-            into(STOCK_POD): held(tls="DISABLE"),
-            into(STOCK_POD, 5432, TCP): held(tls="STRICT"),
-            into(STOCK_POD, 0): held(tls="STRICT"),
-            into(STOCK_POD, 0, TCP): held(tls="STRICT"),
+            into(CART_POD): inside(mode="PERMISSIVE"),
+            into(STOCK_POD): inside(mode="DISABLE"),
+            into(STOCK_POD, 5432, TCP): inside(mode="STRICT"),
+            into(STOCK_POD, 0): inside(mode="STRICT"),
+            into(STOCK_POD, 0, TCP): inside(mode="STRICT"),
         },
         resource("PeerAuthentication", "mesh", ROOT, 0, **strict),
         resource("PeerAuthentication", "void", ROOT, 0, selector=selector, mtls={"mode": "DISABLE"}),
@@ -214,7 +218,7 @@ def _guards_on_tcp() -> Expected:
         rules = {allowed, Rule("DENY", "bank/deny", 0, on_http)}
         if on_http:
             rules.add(Rule("ALLOW", f"{ROOT}/all", 0, True))
-        return Held(rules=frozenset(rules), actions=frozenset(("ALLOW", "DENY")), tls="PERMISSIVE")
+        return Held(rules=frozenset(rules), actions=frozenset(("ALLOW", "DENY")), mode="PERMISSIVE")
 
     on_http = guarded("ALLOW", allowed, Rule("ALLOW", f"{ROOT}/all", 0, True))
     return mesh(
@@ -235,7 +239,7 @@ def _guards_on_tcp() -> Expected:
 
 def _a_guard_without_rules() -> Expected:
     """An ALLOW without rules refuses everything, here for one workload."""
-    closed = Held(actions=frozenset(("ALLOW",)), tls="PERMISSIVE")
+    closed = Held(actions=frozenset(("ALLOW",)), mode="PERMISSIVE")
     selector = {"matchLabels": {"app": "cart"}}
     return mesh(
         "a guard without rules",

@@ -17,7 +17,7 @@ from tests.istio.oracle.recording import RANDOM_MESHES, Recording, StaleError
 OUT = Place("shop/web", OUTBOUND, "cart.shop.svc.cluster.local", 80, HTTP)
 IN = Place("shop/web", INBOUND, "", 8080, HTTP)
 HELD = Held(frozenset(("VirtualService shop/a",)), ("first",), tls="auto")
-GUARDED = Held(rules=frozenset((Rule("DENY", "shop/b", 0, True),)), actions=frozenset(("DENY",)), tls="STRICT")
+GUARDED = Held(rules=frozenset((Rule("DENY", "shop/b", 0, True),)), actions=frozenset(("DENY",)), mode="STRICT")
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,7 @@ def of(out: Held | None = HELD, into: Held = GUARDED, *closed: str) -> Answer:
         (of(replace(HELD, resources=frozenset())), "Istio has {VirtualService shop/a}, the model has {}"),
         (of(replace(HELD, routes=("first", "second"))), "routes: Istio has ('first',), the model has ('first', 's"),
         (of(replace(HELD, tls="")), "tls: Istio has auto, the model has nothing"),
+        (of(HELD, replace(GUARDED, mode="DISABLE")), "mode: Istio has STRICT, the model has DISABLE"),
         (of(HELD, replace(GUARDED, rules=frozenset())), "shop/web inbound 8080 http: rules: Istio has {Rule("),
         (of(HELD, replace(GUARDED, actions=frozenset())), "actions: Istio has {DENY}, the model has {}"),
         (of(HELD, GUARDED, "shop/web"), "shop/web: unknown destinations are refused only by the model"),
@@ -86,7 +87,7 @@ def test_random_meshes_have_resources_in_force_and_others_that_are_not(recorded:
         names = {name for held in istio.places.values() for name in held.resources}
         names |= {f"AuthorizationPolicy {rule.policy}" for held in istio.places.values() for rule in held.rules}
         in_force.update(name.split()[0] for name in names)
-        values.update(f"{place.direction} {held.tls}" for place, held in istio.places.items())
+        values.update(f"{place.direction} {held.mode}{held.tls}" for place, held in istio.places.items())
         values.update(action for held in istio.places.values() for action in held.actions)
         values.update(["closed"] * len(istio.registry_only))
         values.update("several" for held in istio.places.values() if len(held.resources) > 2)

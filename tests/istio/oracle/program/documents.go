@@ -64,7 +64,7 @@ func verdict(text json.RawMessage) Verdict {
 	return Verdict{Known: true, Error: oneLine(err), Warning: oneLine(warning)}
 }
 
-// oneLine is the message of an error. Protobuf puts blanks of two kinds into its messages, so that nobody compares them.
+// oneLine is the message of an error. Protobuf varies the blanks in its messages.
 func oneLine(err error) string {
 	if err == nil {
 		return ""
