@@ -132,6 +132,10 @@ func chainsOf(t test.Failer, of *listener.Listener) []Chain {
 			Resource:  resourceOf(one.Metadata),
 			TLS:       terminatedTLS(t, one.TransportSocket),
 		}
+		if chain.Port != 0 && chain.Port == address.GetPortValue() {
+			// Connections to the proxy itself are refused.
+			continue
+		}
 		if of.TrafficDirection != core.TrafficDirection_INBOUND {
 			chain.Port, chain.Address = address.GetPortValue(), address.GetAddress()
 		} else if chain.Port == 0 && of.Name != model.VirtualInboundListenerName {
@@ -207,7 +211,7 @@ func (current *Route) forward(action *route.RouteAction) {
 		current.Clusters = []string{name}
 	}
 	for _, weighted := range action.GetWeightedClusters().GetClusters() {
-		current.Clusters = append(current.Clusters, withWeight(weighted.Name, weighted.Weight))
+		current.Clusters = append(current.Clusters, withWeight(weighted.Name, weighted.Weight.GetValue()))
 	}
 	if seconds := action.GetTimeout().AsDuration(); seconds != 0 {
 		current.Timeout = seconds.String()
@@ -322,8 +326,8 @@ func resourceOf(metadata *core.Metadata) string {
 	return parts[end-2] + " " + parts[end-3] + "/" + parts[end-1]
 }
 
-func withWeight(name string, weight interface{ GetValue() uint32 }) string {
-	return strconv.Itoa(int(weight.GetValue())) + "% " + name
+func withWeight(name string, weight uint32) string {
+	return strconv.Itoa(int(weight)) + "% " + name
 }
 
 // opened is the message inside of Any.

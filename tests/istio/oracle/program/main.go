@@ -10,8 +10,10 @@ import (
 	"io"
 	"os"
 
+	"istio.io/istio/pilot/pkg/config/kube/crd"
 	"istio.io/istio/pilot/pkg/model"
 	"istio.io/istio/pilot/test/xds"
+	"istio.io/istio/pkg/config"
 	"istio.io/istio/pkg/config/mesh"
 	"istio.io/istio/pkg/log"
 	"istio.io/istio/pkg/test"
@@ -90,10 +92,14 @@ func result(asked Case) Result {
 	if err != nil {
 		return Result{Name: asked.Name, Error: err.Error()}
 	}
+	written, err := resources(asked.Istio)
+	if err != nil {
+		return Result{Name: asked.Name, Error: err.Error()}
+	}
 	err = test.Wrap(func(t test.Failer) {
 		server := xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
 			KubernetesObjectString: asked.Kubernetes,
-			ConfigString:           asked.Istio,
+			Configs:                written,
 			MeshConfig:             settings,
 		})
 		for _, proxy := range asked.Proxies {
@@ -104,6 +110,24 @@ func result(asked Case) Result {
 		return Result{Name: asked.Name, Error: err.Error()}
 	}
 	return made
+}
+
+// resources reads what a cluster would store. In a cluster its domain is a part of each, by which short names are read.
+func resources(text string) ([]config.Config, error) {
+	made, unknown, err := crd.ParseInputs(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("%s is no kind of Istio", unknown[0].Kind)
+	}
+	for i := range made {
+		made[i].Domain = "cluster.local"
+		if made[i].Namespace == "" || made[i].CreationTimestamp.IsZero() {
+			return nil, fmt.Errorf("%s %s lacks a namespace or a time of creation", made[i].GroupVersionKind.Kind, made[i].Name)
+		}
+	}
+	return made, nil
 }
 
 func node(proxy Proxy) *model.Proxy {
