@@ -86,7 +86,7 @@ def _inbound(workload: str, facts: Json, known: Known) -> Iterator[tuple[Place, 
     modes = {port: _mode([one for (other, _), listed in chains.items() if other == port for one in listed])
              for port, _ in chains}  # fmt: skip
     for (port, protocol), listed in chains.items():
-        cluster = facts["clusters"].get(f"inbound|{port}||", {})
+        cluster = facts.get("clusters", {}).get(f"inbound|{port}||", {})
         rules, actions = _authorization(listed)
         held = Held(_limiting([cluster], known), (), rules, actions, modes[port])
         yield Place(workload, INBOUND, "", port, protocol), held
@@ -144,7 +144,7 @@ def _outbound(workload: str, facts: Json, known: Known) -> Iterator[tuple[Place,
 
 
 def _held(place: Place, parts: list[Json], facts: Json, used: frozenset[str], known: Known) -> Held:
-    clusters = facts["clusters"]
+    clusters = facts.get("clusters", {})
     main = clusters.get(f"outbound|{place.port}||{place.host}")
     subsets = [
         cluster

@@ -167,7 +167,7 @@ class _Drawing:
                 continue
             number += 1
             labels = {"app": name, "version": version}
-            yield Pod(f"{name}-{version}", space, labels, f"10.0.0.{number}", self.chance(80))
+            yield Pod(f"{name}-{version}", space, labels, f"10.0.0.{number}", self.chance(80) or name == "web")
 
     def _mesh_config(self) -> Json:
         made: Json = {}
@@ -196,7 +196,8 @@ class _Drawing:
     def _export(self, namespace_: str) -> list[str] | None:
         if self.chance(60):
             return None
-        return self.random.choice([["*"], ["."], [self._place()], [namespace_], [".", self._place()]])
+        other = self.random.choice([space for space in (*self.spaces, ROOT) if space != namespace_])
+        return self.random.choice([["*"], ["."], [other], [namespace_], [".", other]])
 
     def _host(self, namespace_: str, *, wildcards: bool) -> str:
         if self.outside and self.chance(15):
@@ -283,7 +284,7 @@ class _Drawing:
         if self.chance(40):
             made["timeout"] = f"{self._number(1, 2, 3)}s"
         if self.chance(40):
-            made["retries"] = {"attempts": self._number(0, 1, 4), "retryOn": "5xx"}
+            made["retries"] = self.random.choice([{"attempts": 0}, {"attempts": 1}, {"attempts": 4, "retryOn": "5xx"}])
         if self.chance(15):
             made["fault"] = {"abort": {"percentage": {"value": 10.0}, "httpStatus": 503}}
         if self.chance(15):
@@ -327,6 +328,7 @@ class _Drawing:
             ]
         if self.chance(20):
             spec["workloadSelector"] = self._selector()
+            return thing(NETWORKING, "DestinationRule", name, space, spec=spec)
         return self._exported(thing(NETWORKING, "DestinationRule", name, space, spec=spec))
 
     def _traffic_policy(self, *, ports: bool = False) -> Json:
@@ -359,26 +361,25 @@ class _Drawing:
         spec: Json = {"action": self.random.choice(["ALLOW", "ALLOW", "DENY", "DENY", "AUDIT", "CUSTOM"])}
         if self.chance(50):
             spec["selector"] = self._selector()
-        spec["rules"] = [self._rule() for _ in range(self._number(1, 1, 2))]
+        by_identity = spec["action"] != "CUSTOM"
+        spec["rules"] = [self._rule(by_identity=by_identity) for _ in range(self._number(1, 1, 2))]
         if spec["action"] == "ALLOW" and self.chance(30):
             spec["rules"] = self.random.choice([[{}], []])
         if spec["action"] == "CUSTOM":
             spec["provider"] = {"name": PROVIDER if self.chance(80) else "absent"}
         return thing(SECURITY, "AuthorizationPolicy", f"guard-{number}", self._place(), spec=spec)
 
-    def _rule(self) -> Json:
+    def _rule(self, *, by_identity: bool) -> Json:
         made: Json = {}
         if self.chance(50):
-            source: Json = self.random.choice(
-                [
-                    {"principals": ["cluster.local/ns/shop/sa/web"]},
-                    {"namespaces": ["shop"]},
-                    {"ipBlocks": ["10.0.0.0/24"]},
-                    {"requestPrincipals": ["*"]},
-                    {"notNamespaces": ["bank"], "principals": ["*"]},
-                ]
-            )
-            made["from"] = [{"source": source}]
+            sources: list[Json] = [
+                {"ipBlocks": ["10.0.0.0/24"]},
+                {"principals": ["cluster.local/ns/shop/sa/web"]},
+                {"namespaces": ["shop"]},
+                {"requestPrincipals": ["*"]},
+                {"notNamespaces": ["bank"], "principals": ["*"]},
+            ]
+            made["from"] = [{"source": self.random.choice(sources if by_identity else sources[:1])}]
         if self.chance(60):
             operations: list[Json] = [
                 {"ports": ["8080"]},
@@ -389,7 +390,8 @@ class _Drawing:
             ]
             made["to"] = [{"operation": one} for one in self.random.sample(operations, self._number(1, 1, 2))]
         if self.chance(20) or not made:
-            key = self.random.choice(["request.headers[x-tier]", "source.ip", "destination.port", "source.principal"])
+            keys = ["request.headers[x-tier]", "source.ip", "destination.port", "source.principal"]
+            key = self.random.choice(keys if by_identity else keys[:3])
             values = {"source.ip": "10.0.0.1", "destination.port": "8080"}
             made["when"] = [{"key": key, "values": [values.get(key, "gold")]}]
         return made
@@ -402,13 +404,11 @@ class _Drawing:
         if self.chance(85):
             hosts = ["./*", "*/*", "~/*", f"{self._place()}/*", f"*/{self.random.choice(self.services).host}"]
             spec["egress"] = [{"hosts": self.random.sample(hosts, self._number(1, 2))}]
-        if self.chance(30):
+        if self.chance(30) or "egress" not in spec:
             spec["outboundTrafficPolicy"] = {"mode": self.random.choice(["REGISTRY_ONLY", "ALLOW_ANY"])}
         return thing(NETWORKING, "Sidecar", f"scope-{number}", space, spec=spec)
 
 
 def _without_overlap(hosts: list[str]) -> list[str]:
-    """Istio refuses a VirtualService with two wildcards of which one covers the other."""
-    wild = [host for host in hosts if host.startswith("*")]
-    widest = min(wild, key=len, default="")
-    return [host for host in hosts if host not in wild or host == widest]
+    """Istio refuses a VirtualService of which one host covers another one."""
+    return hosts if not any("*" in host for host in hosts) else hosts[:1]
