@@ -152,7 +152,7 @@ def _held(place: Place, parts: list[Json], facts: Json, used: frozenset[str], kn
         if name in used and name.split("|")[0::3] == ["outbound", place.host] and name.split("|")[1] == str(place.port)
     ]
     resources = _limiting([main or {}, *subsets], known) | {_resource(part["resource"]) for part in parts}
-    if place.host in known.entries:
+    if main is not None and place.host in known.entries:
         resources |= {known.entries[place.host]}
     names = tuple(dict.fromkeys(part["name"] for part in parts if part.get("name")))
     return Held(frozenset(resources), names, tls=(main or {}).get("tls", ""))

@@ -1,0 +1,123 @@
+"""What the model of `admc advise` says of a mesh, as an `Answer`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from admc.istio.in_force import authorization
+from admc.istio.in_force.authorization import is_of_requests
+from admc.istio.in_force.destination_rules import Rules
+from admc.istio.in_force.peer_authentication import modes
+from admc.istio.in_force.protocols import Protocol
+from admc.istio.in_force.registry import Host, Port, container_port
+from admc.istio.in_force.sidecar_scope import Scope, Scopes
+from admc.istio.in_force.view import View, key_of, views_of
+from admc.istio.in_force.virtual_services import Routing, Taken, routing
+from admc.istio.mesh.model import Place as Field
+from admc.istio.mesh.model import Workload, spec_of
+from admc.manifests.documents import Object, at
+from tests.istio.objects import mesh_of
+from tests.istio.oracle.answers import HTTP, INBOUND, OUTBOUND, TCP, Answer, Held, Place, Rule
+from tests.istio.oracle.meshes import Case
+
+
+def model_answer(case: Case) -> Answer:
+    mesh, _ = mesh_of(*case.documents())
+    places: dict[Place, Held] = {}
+    closed = set()
+    for view in views_of(mesh):
+        rules, scopes = Rules(view), Scopes(view)
+        for workload in view.workloads:
+            scope = scopes.of(workload)
+            routes = routing(view, scope, workload)
+            places.update(_inbound(view, rules, scope, workload))
+            places.update(_outbound(rules, scope, workload, routes))
+            if _is_closed(view, scope):
+                closed.add(_name(workload))
+    return Answer(places, frozenset(closed))
+
+
+def _name(workload: Workload) -> str:
+    return f"{workload.namespace}/{workload.name}"
+
+
+def _is_closed(view: View, scope: Scope) -> bool:
+    mode = at(spec_of(scope.sidecar), ("outboundTrafficPolicy", "mode")) if scope.sidecar else None
+    return view.configuration.is_closed if mode is None else mode == "REGISTRY_ONLY"
+
+
+def _protocols(protocol: Protocol) -> tuple[str, ...]:
+    return (HTTP,) * protocol.may_be_http + (TCP,) * (protocol.may_be_tcp or protocol is Protocol.TLS)
+
+
+def _inbound(view: View, rules: Rules, scope: Scope, workload: Workload) -> Iterator[tuple[Place, Held]]:
+    mode = modes(view, workload.namespace, workload)
+    ports: dict[int, tuple[Host, Port]] = {}
+    for host in view.hosts_of_workload.get(key_of(workload), ()):
+        for port in host.ports:
+            ports.setdefault(container_port(workload, port.target) or 0, (host, port))
+    for number, (host, port) in ports.items():
+        rule = rules.for_server(workload.namespace, host) if host.name in scope.hosts else None
+        place = rules.fields(rule, None, port.number).get("connectionPool") if rule is not None else None
+        resources = frozenset(() if place is None else (_named(place.object),))
+        for protocol in _protocols(port.protocol):
+            yield _guarded(view, workload, number, protocol, resources, mode.at_port(number).mode)
+    for number in {0, *mode.ports} - ports.keys():
+        for protocol in (HTTP, TCP):
+            yield _guarded(view, workload, number, protocol, frozenset(), mode.at_port(number).mode)
+
+
+def _guarded(
+    view: View, workload: Workload, port: int, protocol: str, resources: frozenset[str], mode: str
+) -> tuple[Place, Held]:
+    rules: set[Rule] = set()
+    actions = set()
+    for policy in authorization.policies(view, workload):
+        action = authorization.action(policy)
+        actions.add(action)
+        for number, rule in enumerate(authorization.rules(policy)):
+            reads = any(map(is_of_requests, authorization.conditions(rule)))
+            if reads and protocol == TCP and action == "ALLOW":
+                continue
+            rules.add(Rule(action, f"{policy.namespace}/{policy.name}", number, reads and protocol == HTTP))
+    held = Held(resources, (), frozenset(rules), frozenset(actions), str(mode))
+    return Place(_name(workload), INBOUND, "", port, protocol), held
+
+
+def _outbound(rules: Rules, scope: Scope, workload: Workload, routes: Routing) -> Iterator[tuple[Place, Held]]:
+    targets = routes.targets(scope)
+    taken: dict[tuple[str, int, str], list[Taken]] = {}
+    for one in routes.taken:
+        protocol = HTTP if any(part.where[:2] == ("spec", "http") for part in one.places) else TCP
+        taken.setdefault((one.host, one.port, protocol), []).append(one)
+    hosts = {(host.name, port.number, protocol): (host, port)
+             for listener in scope.listeners for host in listener.hosts.values() for port in host.ports
+             for protocol in _protocols(port.protocol)}  # fmt: skip
+    for key in hosts.keys() | taken.keys():
+        own = taken.get(key, [])
+        resources = {_named(one.resource) for one in own}
+        if key in hosts:
+            host, port = hosts[key]
+            resources |= _limits(rules, host, port, workload, targets)
+            if not host.is_service:
+                resources.add(_named(host.object))
+        names = tuple(dict.fromkeys(_route(place) for one in own for place in one.places if place.where[1] == "http"))
+        yield Place(_name(workload), OUTBOUND, *key), Held(frozenset(resources), names)
+
+
+def _limits(rules: Rules, host: Host, port: Port, workload: Workload, targets: object) -> set[str]:
+    rule = rules.for_client(workload.namespace, host, workload)
+    if rule is None:
+        return set()
+    subsets = [None, *(it.subset for it in targets if (it.host, it.port) == (host.name, port.number))]
+    places = [rules.fields(rule, subset, port.number).get("connectionPool")
+              for subset in subsets if subset is None or subset in rule.subsets]  # fmt: skip
+    return {_named(place.object) for place in places if place is not None}
+
+
+def _route(place: Field) -> str:
+    return str(at(place.object.data, (*place.where, "name")) or "")
+
+
+def _named(manifest: Object) -> str:
+    return f"{manifest.kind} {manifest.namespace}/{manifest.name}"
