@@ -18,7 +18,7 @@ from tests.istio.objects import Json
 from tests.istio.oracle.by_hand import CASES
 from tests.istio.oracle.meshes import Case, random_mesh
 from tests.istio.oracle.recording import FILE, PROGRAM, RANDOM_MESHES, Recording, digest, module_version, write
-from tests.istio.oracle.verdicts import UnknownReasonError, documents, reason
+from tests.istio.oracle.verdicts import documents, reason
 
 BUILD_SECONDS = 7200.0
 ANSWER_SECONDS = 1200.0
@@ -40,9 +40,9 @@ def main() -> int:
     wrong = {name: entry["error"] for name, entry in meshes.items() if "error" in entry}
     for name, message in wrong.items():
         print(f"{name}: {message}", file=sys.stderr)
-    verdicts = _verdicts(program)
-    if wrong or verdicts is None:
+    if wrong:
         return 1
+    verdicts = _verdicts(program)
     write(Recording(module_version(), meshes, verdicts))
     print(f"{FILE}: {FILE.stat().st_size:,} bytes, {len(meshes)} meshes, {len(verdicts)} documents")
     return 0
@@ -66,18 +66,10 @@ def _meshes(program: Path, cases: list[Case]) -> dict[str, Json]:
     return made
 
 
-def _verdicts(program: Path) -> dict[str, str] | None:
-    """Why Istio refuses each document; None where a reason has no words yet."""
-    made: dict[str, str] = {}
-    unknown = 0
+def _verdicts(program: Path) -> dict[str, str]:
     asked = list(documents())
-    for document, verdict in zip(asked, ask(program, [], asked)["documents"], strict=True):
-        try:
-            made[digest(document)] = reason(document, verdict.get("error", ""))
-        except UnknownReasonError as error:
-            unknown += 1
-            print(error, file=sys.stderr)
-    return None if unknown else made
+    verdicts = ask(program, [], asked)["documents"]
+    return {digest(document): reason(verdict) for document, verdict in zip(asked, verdicts, strict=True)}
 
 
 if __name__ == "__main__":

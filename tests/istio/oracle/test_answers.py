@@ -90,7 +90,7 @@ def test_random_meshes_have_resources_in_force_and_others_that_are_not(recorded:
         values.update(f"{place.direction} {held.mode}{held.tls}" for place, held in istio.places.items())
         values.update(action for held in istio.places.values() for action in held.actions)
         values.update(["closed"] * len(istio.registry_only))
-        values.update("several" for held in istio.places.values() if len(held.resources) > 2)
+        values.update("several" for held in istio.places.values() if len(held.resources) > 1)
     for kind in ("VirtualService", "DestinationRule", "AuthorizationPolicy", "ServiceEntry"):
         assert 20 < in_force[kind] < written[kind], kind
     modes = {"inbound STRICT", "inbound PERMISSIVE", "inbound DISABLE"}

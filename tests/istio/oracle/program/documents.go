@@ -11,11 +11,12 @@ import (
 	"istio.io/istio/pkg/config/schema/collections"
 )
 
-// Verdict says whether `istioctl validate` would refuse a document, and why.
+// Verdict says whether `istioctl validate` would refuse a document, and why: by its form, if it does not fit the types
+// of its fields, or by its meaning.
 type Verdict struct {
 	Known   bool   `json:"known"`
-	Error   string `json:"error,omitempty"`
-	Warning string `json:"warning,omitempty"`
+	Form    string `json:"form,omitempty"`
+	Meaning string `json:"meaning,omitempty"`
 }
 
 var topLevel = map[string]bool{"apiVersion": true, "kind": true, "metadata": true, "spec": true, "status": true}
@@ -24,7 +25,7 @@ var topLevel = map[string]bool{"apiVersion": true, "kind": true, "metadata": tru
 func verdict(text json.RawMessage) Verdict {
 	var object unstructured.Unstructured
 	if err := json.Unmarshal(text, &object.Object); err != nil {
-		return Verdict{Error: err.Error()}
+		return Verdict{Form: err.Error()}
 	}
 	of := object.GroupVersionKind()
 	schema, known := collections.Pilot.FindByGroupVersionAliasesKind(config.GroupVersionKind(of))
@@ -33,25 +34,25 @@ func verdict(text json.RawMessage) Verdict {
 	}
 	for field := range object.Object {
 		if !topLevel[field] {
-			return Verdict{Known: true, Error: fmt.Sprintf("unknown field %q", field)}
+			return Verdict{Known: true, Form: fmt.Sprintf("unknown field %q", field)}
 		}
 	}
 	spec, err := schema.NewInstance()
 	if err != nil {
-		return Verdict{Known: true, Error: err.Error()}
+		return Verdict{Known: true, Form: err.Error()}
 	}
 	data, err := json.Marshal(object.Object["spec"])
 	if err != nil {
-		return Verdict{Known: true, Error: err.Error()}
+		return Verdict{Known: true, Form: err.Error()}
 	}
 	if err := config.ApplyJSONStrict(spec, string(data)); err != nil {
-		return Verdict{Known: true, Error: oneLine(err)}
+		return Verdict{Known: true, Form: oneLine(err)}
 	}
 	namespace := object.GetNamespace()
 	if namespace == "" {
 		namespace = "default"
 	}
-	warning, err := schema.ValidateConfig(config.Config{
+	_, err = schema.ValidateConfig(config.Config{
 		Meta: config.Meta{
 			GroupVersionKind: schema.GroupVersionKind(),
 			Name:             object.GetName(),
@@ -61,7 +62,7 @@ func verdict(text json.RawMessage) Verdict {
 		},
 		Spec: spec,
 	})
-	return Verdict{Known: true, Error: oneLine(err), Warning: oneLine(warning)}
+	return Verdict{Known: true, Meaning: oneLine(err)}
 }
 
 // oneLine is the message of an error. Protobuf varies the blanks in its messages.
