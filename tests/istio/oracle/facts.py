@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.istio.objects import Json
 from tests.istio.oracle.answers import HTTP, INBOUND, OUTBOUND, TCP, Answer, Held, Place, Rule
-from tests.istio.oracle.meshes import Case
+from tests.istio.oracle.meshes import HEADLESS, Case
 
 _RULE: Final = re.compile(r"(?:istio-ext-authz-.*?-?)?ns\[(.*)\]-policy\[(.*)\]-rule\[(\d+)\](.*)")
 _KINDS: Final = {"virtual-service": "VirtualService", "destination-rule": "DestinationRule", "sidecar": "Sidecar"}
@@ -19,6 +19,7 @@ _WEIGHT: Final = re.compile(r"^\d+% ")
 BLACK_HOLE: Final = "BlackHoleCluster"
 ADMITS: Final = "ALLOW"
 ASKS: Final = "CUSTOM"
+DRY_RUN: Final = "dry run of"
 
 
 class UnreadableError(Exception):
@@ -51,7 +52,7 @@ def answer(case: Case, proxies: Mapping[str, Json]) -> Answer:
 
 def _known(case: Case) -> Known:
     limits: dict[int, str] = {}
-    addresses = {service.address: service.host for service in case.services}
+    addresses = {service.address: service.host for service in case.services if service.address != HEADLESS}
     entries = {}
     for document in case.istio:
         name = f"{document['metadata']['namespace']}/{document['metadata']['name']}"
@@ -113,14 +114,21 @@ def _rules_of(filters: Iterable[Json]) -> tuple[frozenset[Rule], frozenset[str]]
             match = _RULE.fullmatch(name)
             if match is None:
                 raise UnreadableError(f"the rule `{name}` has no name of a policy")
-            action = ASKS if name.startswith("istio-ext-authz") else one["action"].replace("LOG", "AUDIT")
+            action = _action(name, one)
             actions.add(action)
             if fields != ["never"]:
                 reads = any(field.removeprefix("not ").startswith(_REQUESTS) for field in fields)
                 rules.add(Rule(action, f"{match[1]}/{match[2]}", int(match[3]), reads))
         if one["action"] == ADMITS:
-            actions.add(ADMITS)
+            actions.add(_action("", one))
     return frozenset(rules), frozenset(actions)
+
+
+def _action(name: str, rules: Json) -> str:
+    if name.startswith("istio-ext-authz"):
+        return ASKS
+    action = str(rules["action"]).replace("LOG", "AUDIT")
+    return f"{DRY_RUN} {action}" if rules.get("shadow") else action
 
 
 # ---- outbound ----

@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple
 from tests.istio.objects import NETWORKING, SECURITY, Json, namespace, thing
 
 ROOT: Final = "istio-system"
+HEADLESS: Final = "None"
+"""The address of a Service whose name stands for its pods."""
 DOMAIN: Final = "svc.cluster.local"
 SUBSETS: Final = ("v1", "v2")
 PROVIDER: Final = "judge"
@@ -45,6 +47,8 @@ class Service(NamedTuple):
     namespace: str
     address: str
     ports: tuple[Port, ...]
+    exported: str = ""
+    """The namespaces that see it, as its annotation has them; all if it has none."""
 
     @property
     def host(self) -> str:
@@ -106,7 +110,8 @@ def service_document(service: Service) -> Json:
         {"name": port.name, "port": port.number, "targetPort": port.target, "protocol": "TCP"} for port in service.ports
     ]
     spec = {"selector": {"app": service.name}, "clusterIP": service.address, "ports": ports}
-    return thing("v1", "Service", service.name, service.namespace, spec=spec)
+    annotations = {"networking.istio.io/exportTo": service.exported} if service.exported else {}
+    return thing("v1", "Service", service.name, service.namespace, metadata={"annotations": annotations}, spec=spec)
 
 
 def pod_document(pod: Pod) -> Json:
@@ -146,6 +151,8 @@ class _Drawing:
         pods = tuple(self._pods())
         istio = [*self._entries()]
         istio += [self._virtual_service(n) for n in range(self._number(0, 1, 2, 2, 3, 4))]
+        if self.chance(20):
+            istio += self._delegation()
         istio += [self._destination_rule(n) for n in range(self._number(0, 1, 2, 3, 4))]
         istio += [self._peer_authentication(n) for n in range(self._number(0, 1, 1, 2, 3))]
         istio += [self._authorization(n) for n in range(self._number(0, 1, 2, 3))]
@@ -157,7 +164,11 @@ class _Drawing:
 
     def _service(self, name: str, number: int) -> Service:
         ports = self.random.sample(PORTS, self._number(1, 1, 2, 3))
-        return Service(name, self.random.choice(self.spaces), f"10.96.0.{number}", tuple(sorted(ports)))
+        space = self.random.choice(self.spaces)
+        has_address = any(port.name not in ("http", "http-admin", "grpc") for port in ports) or self.chance(85)
+        exported = "" if self.chance(85) else self.random.choice([".", self._place(), f".,{ROOT}"])
+        address = f"10.96.0.{number}" if has_address else HEADLESS
+        return Service(name, space, address, tuple(sorted(ports)), exported)
 
     def _pods(self) -> Iterator[Pod]:
         number = 0
@@ -261,6 +272,21 @@ class _Drawing:
             match = [{"port": 443, "sniHosts": [self.random.choice(exact)]}]
             spec["tls"] = [{"match": match, "route": [{"destination": self._destination(space)}]}]
         return self._exported(thing(NETWORKING, "VirtualService", name, space, spec=spec))
+
+    def _delegation(self) -> Iterator[Json]:
+        """A VirtualService that leaves its routes to another one."""
+        space, other = self._place(), self._place()
+        match = [{"uri": {"prefix": self.random.choice(["/a", "/"])}}]
+        delegating = {"match": match, "delegate": {"name": "delegate", "namespace": other}}
+        spec: Json = {"hosts": [self._host(space, wildcards=False)], "http": [delegating, self._http("own", space)]}
+        yield self._exported(thing(NETWORKING, "VirtualService", "delegating", space, spec=spec))
+        rules = [self._http(f"delegate-{number}", other) for number in range(self._number(1, 2))]
+        for rule in rules:
+            for part in rule.get("match", ()):
+                # Istio refuses these in a delegate.
+                part.pop("gateways", None)
+                part.setdefault("uri", {"prefix": "/a"})
+        yield self._exported(thing(NETWORKING, "VirtualService", "delegate", other, spec={"http": rules}))
 
     def _destination(self, space: str) -> Json:
         service = self.random.choice(self.services)
@@ -367,7 +393,12 @@ class _Drawing:
             spec["rules"] = self.random.choice([[{}], []])
         if spec["action"] == "CUSTOM":
             spec["provider"] = {"name": PROVIDER if self.chance(80) else "absent"}
-        return thing(SECURITY, "AuthorizationPolicy", f"guard-{number}", self._place(), spec=spec)
+        metadata = (
+            {"annotations": {"istio.io/dry-run": "true"}}
+            if self.chance(15) and spec["action"] in ("ALLOW", "DENY")
+            else {}
+        )
+        return thing(SECURITY, "AuthorizationPolicy", f"guard-{number}", self._place(), metadata=metadata, spec=spec)
 
     def _rule(self, *, by_identity: bool) -> Json:
         made: Json = {}
@@ -404,6 +435,9 @@ class _Drawing:
         if self.chance(85):
             hosts = ["./*", "*/*", "~/*", f"{self._place()}/*", f"*/{self.random.choice(self.services).host}"]
             spec["egress"] = [{"hosts": self.random.sample(hosts, self._number(1, 2))}]
+            if self.chance(25):
+                port = {"number": self.random.choice((80, 9000)), "protocol": "HTTP", "name": "http"}
+                spec["egress"].insert(0, {"port": port, "hosts": self.random.sample(hosts, self._number(1, 2))})
         if self.chance(30) or "egress" not in spec:
             spec["outboundTrafficPolicy"] = {"mode": self.random.choice(["REGISTRY_ONLY", "ALLOW_ANY"])}
         return thing(NETWORKING, "Sidecar", f"scope-{number}", space, spec=spec)

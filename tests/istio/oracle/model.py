@@ -18,6 +18,7 @@ from admc.istio.mesh.model import Workload, spec_of
 from admc.manifests.documents import Object, at
 from tests.istio.objects import mesh_of
 from tests.istio.oracle.answers import HTTP, INBOUND, OUTBOUND, TCP, Answer, Held, Place, Rule
+from tests.istio.oracle.facts import DRY_RUN
 from tests.istio.oracle.meshes import Case
 
 
@@ -74,10 +75,12 @@ def _guarded(
     actions = set()
     for policy in authorization.policies(view, workload):
         action = authorization.action(policy)
+        if authorization.is_dry_run(policy):
+            action = f"{DRY_RUN} {action}"
         actions.add(action)
         for number, rule in enumerate(authorization.rules(policy)):
             reads = any(map(is_of_requests, authorization.conditions(rule)))
-            if reads and protocol == TCP and action == "ALLOW":
+            if reads and protocol == TCP and action.endswith("ALLOW"):
                 continue
             rules.add(Rule(action, f"{policy.namespace}/{policy.name}", number, reads and protocol == HTTP))
     held = Held(resources, (), frozenset(rules), frozenset(actions), str(mode))
@@ -101,8 +104,12 @@ def _outbound(rules: Rules, scope: Scope, workload: Workload, routes: Routing) -
             resources |= _limits(rules, host, port, workload, targets)
             if not host.is_service:
                 resources.add(_named(host.object))
-        names = tuple(dict.fromkeys(_route(place) for one in own for place in one.places if place.where[1] == "http"))
-        yield Place(_name(workload), OUTBOUND, *key), Held(frozenset(resources), names)
+        # A rule that delegates has no name here: the routes of the delegate have theirs.
+        names = (_route(place) for one in own for place in one.places if place.where[1] == "http")
+        yield (
+            Place(_name(workload), OUTBOUND, *key),
+            Held(frozenset(resources), tuple(dict.fromkeys(filter(None, names)))),
+        )
 
 
 def _limits(rules: Rules, host: Host, port: Port, workload: Workload, targets: object) -> set[str]:
