@@ -93,9 +93,14 @@ def _outbound(rules: Rules, scope: Scope, workload: Workload, routes: Routing) -
     for one in routes.taken:
         protocol = HTTP if any(part.where[:2] == ("spec", "http") for part in one.places) else TCP
         taken.setdefault((one.host, one.port, protocol), []).append(one)
-    hosts = {(host.name, port.number, protocol): (host, port)
-             for listener in scope.listeners for host in listener.hosts.values() for port in host.ports
-             for protocol in _protocols(port.protocol)}  # fmt: skip
+    hosts = {
+        (host.name, port.number, protocol): (host, port)
+        for listener in scope.listeners
+        for host in listener.hosts.values()
+        for port in host.ports
+        if scope.listener(port.number) is listener
+        for protocol in _protocols(port.protocol)
+    }
     for key in hosts.keys() | taken.keys():
         own = taken.get(key, [])
         resources = {_named(one.resource) for one in own}
