@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from admc.istio.in_force import authorization
 from admc.istio.in_force.authorization import is_of_requests
 from admc.istio.in_force.destination_rules import Rules
+from admc.istio.in_force.judge import in_force
 from admc.istio.in_force.peer_authentication import modes
 from admc.istio.in_force.protocols import Protocol
 from admc.istio.in_force.registry import Host, Port, container_port
-from admc.istio.in_force.sidecar_scope import Scope, Scopes
-from admc.istio.in_force.view import View, key_of, views_of
-from admc.istio.in_force.virtual_services import Routing, Taken, routing
+from admc.istio.in_force.sidecar_scope import Scope
+from admc.istio.in_force.view import View, key_of
+from admc.istio.in_force.virtual_services import Routing, Taken
 from admc.istio.mesh.model import Place as Field
 from admc.istio.mesh.model import Workload, spec_of
 from admc.manifests.documents import Object, at
@@ -24,17 +25,15 @@ from tests.istio.oracle.meshes import Case
 
 def model_answer(case: Case) -> Answer:
     mesh, _ = mesh_of(*case.documents())
+    judged = in_force(mesh)
     places: dict[Place, Held] = {}
     closed = set()
-    for view in views_of(mesh):
-        rules, scopes = Rules(view), Scopes(view)
-        for workload in view.workloads:
-            scope = scopes.of(workload)
-            routes = routing(view, scope, workload)
-            places.update(_inbound(view, rules, scope, workload))
-            places.update(_outbound(rules, scope, workload, routes))
-            if _is_closed(view, scope):
-                closed.add(_name(workload))
+    for sidecar in judged.sidecars:
+        rules = judged.rules[sidecar.view.revision]
+        places.update(_inbound(sidecar.view, rules, sidecar.scope, sidecar.workload))
+        places.update(_outbound(rules, sidecar.scope, sidecar.workload, Routing(sidecar.taken, ())))
+        if _is_closed(sidecar.view, sidecar.scope):
+            closed.add(_name(sidecar.workload))
     return Answer(places, frozenset(closed))
 
 
