@@ -82,7 +82,7 @@ class Case:
         """What the oracle reads."""
         return {
             "name": self.name,
-            "kubernetes": "\n---\n".join(json.dumps(document) for document in self.kubernetes),
+            "kubernetes": "\n---\n".join(json.dumps(document) for document in (*self.kubernetes, *self._endpoints())),
             "istio": "\n---\n".join(json.dumps(document) for document in self.istio),
             "meshConfig": json.dumps(self.mesh_config),
             "proxies": [
@@ -91,6 +91,30 @@ class Case:
                 if pod.has_sidecar
             ],
         }
+
+    def _endpoints(self) -> Iterator[Json]:
+        """What Kubernetes itself makes of Services and pods."""
+        for service in self.services:
+            yield {
+                "apiVersion": "discovery.k8s.io/v1",
+                "kind": "EndpointSlice",
+                "metadata": {
+                    "name": service.name,
+                    "namespace": service.namespace,
+                    "labels": {"kubernetes.io/service-name": service.name},
+                },
+                "addressType": "IPv4",
+                "endpoints": [
+                    {
+                        "addresses": [pod.address],
+                        "conditions": {"ready": True},
+                        "targetRef": {"kind": "Pod", "name": pod.name, "namespace": pod.namespace},
+                    }
+                    for pod in self.pods
+                    if (pod.namespace, pod.labels["app"]) == (service.namespace, service.name)
+                ],
+                "ports": [{"name": port.name, "port": port.target, "protocol": "TCP"} for port in service.ports],
+            }
 
     def documents(self) -> tuple[Json, ...]:
         """What `admc advise` reads."""

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from admc.istio.in_force import authorization
 from admc.istio.in_force.authorization import is_of_requests
-from admc.istio.in_force.destination_rules import Rules
-from admc.istio.in_force.judge import in_force
-from admc.istio.in_force.peer_authentication import modes
+from admc.istio.in_force.destination_rules import Rule, Rules
+from admc.istio.in_force.judge import Judged, in_force
+from admc.istio.in_force.peer_authentication import Mode, modes
 from admc.istio.in_force.protocols import Protocol
 from admc.istio.in_force.registry import Host, Port, container_port
 from admc.istio.in_force.sidecar_scope import Scope
 from admc.istio.in_force.view import View, key_of
-from admc.istio.in_force.virtual_services import Routing, Taken
+from admc.istio.in_force.virtual_services import Routing, Taken, Target
 from admc.istio.mesh.model import Place as Field
 from admc.istio.mesh.model import Workload, spec_of
 from admc.manifests.documents import Object, at
 from tests.istio.objects import mesh_of
-from tests.istio.oracle.answers import HTTP, INBOUND, OUTBOUND, TCP, Answer, Held, Place, Rule
+from tests.istio.oracle.answers import HTTP, INBOUND, OUTBOUND, TCP, Answer, Held, Place
+from tests.istio.oracle.answers import Rule as EnforcedRule
 from tests.istio.oracle.facts import DRY_RUN
-from tests.istio.oracle.meshes import Case
+from tests.istio.oracle.meshes import HEADLESS, Case
 
 
 def model_answer(case: Case) -> Answer:
@@ -31,7 +32,7 @@ def model_answer(case: Case) -> Answer:
     for sidecar in judged.sidecars:
         rules = judged.rules[sidecar.view.revision]
         places.update(_inbound(sidecar.view, rules, sidecar.scope, sidecar.workload))
-        places.update(_outbound(rules, sidecar.scope, sidecar.workload, Routing(sidecar.taken, ())))
+        places.update(_outbound(sidecar, rules))
         if _is_closed(sidecar.view, sidecar.scope):
             closed.add(_name(sidecar.workload))
     return Answer(places, frozenset(closed))
@@ -70,7 +71,7 @@ def _inbound(view: View, rules: Rules, scope: Scope, workload: Workload) -> Iter
 def _guarded(
     view: View, workload: Workload, port: int, protocol: str, resources: frozenset[str], mode: str
 ) -> tuple[Place, Held]:
-    rules: set[Rule] = set()
+    rules: set[EnforcedRule] = set()
     actions = set()
     for policy in authorization.policies(view, workload):
         action = authorization.action(policy)
@@ -81,15 +82,16 @@ def _guarded(
             reads = any(map(is_of_requests, authorization.conditions(rule)))
             if reads and protocol == TCP and action.endswith("ALLOW"):
                 continue
-            rules.add(Rule(action, f"{policy.namespace}/{policy.name}", number, reads and protocol == HTTP))
+            rules.add(EnforcedRule(action, f"{policy.namespace}/{policy.name}", number, reads and protocol == HTTP))
     held = Held(resources, (), frozenset(rules), frozenset(actions), str(mode))
     return Place(_name(workload), INBOUND, "", port, protocol), held
 
 
-def _outbound(rules: Rules, scope: Scope, workload: Workload, routes: Routing) -> Iterator[tuple[Place, Held]]:
-    targets = routes.targets(scope)
+def _outbound(sidecar: Judged, rules: Rules) -> Iterator[tuple[Place, Held]]:
+    scope, workload = sidecar.scope, sidecar.workload
+    targets = Routing(sidecar.taken, ()).targets(scope)
     taken: dict[tuple[str, int, str], list[Taken]] = {}
-    for one in routes.taken:
+    for one in sidecar.taken:
         protocol = HTTP if any(part.where[:2] == ("spec", "http") for part in one.places) else TCP
         taken.setdefault((one.host, one.port, protocol), []).append(one)
     hosts = {
@@ -103,26 +105,41 @@ def _outbound(rules: Rules, scope: Scope, workload: Workload, routes: Routing) -
     for key in hosts.keys() | taken.keys():
         own = taken.get(key, [])
         resources = {_named(one.resource) for one in own}
+        tls = ""
         if key in hosts:
             host, port = hosts[key]
-            resources |= _limits(rules, host, port, workload, targets)
+            rule = rules.for_client(workload.namespace, host, workload)
+            resources |= _limits(rules, rule, host, port, targets)
+            tls = _tls(sidecar.view, host, rules.fields(rule, None, port.number) if rule is not None else {})
             if not host.is_service:
                 resources.add(_named(host.object))
         # A rule that delegates has no name here: the routes of the delegate have theirs.
         names = (_route(place) for one in own for place in one.places if place.where[1] == "http")
-        yield (
-            Place(_name(workload), OUTBOUND, *key),
-            Held(frozenset(resources), tuple(dict.fromkeys(filter(None, names)))),
-        )
+        held = Held(frozenset(resources), tuple(dict.fromkeys(filter(None, names))), tls=tls)
+        yield Place(_name(workload), OUTBOUND, *key), held
 
 
-def _limits(rules: Rules, host: Host, port: Port, workload: Workload, targets: object) -> set[str]:
-    rule = rules.for_client(workload.namespace, host, workload)
+def _tls(view: View, host: Host, fields: Mapping[str, Field]) -> str:
+    """What the client begins: what a DestinationRule says, or mutual TLS with the endpoints that take it."""
+    if "tls" in fields:
+        place = fields["tls"]
+        mode = str(at(place.object.data, (*place.where, "mode")))
+        return {"DISABLE": "", "SIMPLE": "simple", "MUTUAL": "mutual", "ISTIO_MUTUAL": "istio_mutual"}[mode]
+    if spec_of(host.object).get("clusterIP") == HEADLESS and not host.all_have_sidecars:
+        # Its cluster cannot choose by endpoint.
+        return ""
+    is_disabled = modes(view, host.namespace, None).all.mode is Mode.DISABLE
+    if is_disabled or host.is_external or not view.configuration.has_auto_mtls:
+        return ""
+    return "istio_mutual" if spec_of(host.object).get("clusterIP") == HEADLESS else "auto"
+
+
+def _limits(rules: Rules, rule: Rule | None, host: Host, port: Port, targets: Iterable[Target]) -> set[str]:
     if rule is None:
         return set()
     subsets = [None, *(it.subset for it in targets if (it.host, it.port) == (host.name, port.number))]
-    places = [rules.fields(rule, subset, port.number).get("connectionPool")
-              for subset in subsets if subset is None or subset in rule.subsets]  # fmt: skip
+    own = [subset for subset in subsets if subset is None or subset in rule.subsets]
+    places = [rules.fields(rule, subset, port.number).get("connectionPool") for subset in own]
     return {_named(place.object) for place in places if place is not None}
 
 
