@@ -35,11 +35,13 @@ class Known(NamedTuple):
     """Address -> host."""
     entries: Mapping[str, str]
     """Host -> its ServiceEntry."""
+    authors: Mapping[str, str]
+    """Name of an HTTP rule -> the VirtualService that has it. Istio names the one that delegates to it."""
 
 
 def answer(case: Case, proxies: Mapping[str, Json]) -> Answer:
     """The answer of Istio. Raises `UnreadableError`."""
-    known = _known(case)
+    known = known_names(case)
     places: dict[Place, Held] = {}
     closed = set()
     for workload, facts in proxies.items():
@@ -50,19 +52,24 @@ def answer(case: Case, proxies: Mapping[str, Json]) -> Answer:
     return Answer(places, frozenset(closed))
 
 
-def _known(case: Case) -> Known:
+def known_names(case: Case) -> Known:
     limits: dict[int, str] = {}
     addresses = {service.address: service.host for service in case.services if service.address != HEADLESS}
     entries = {}
+    authors = {}
     for document in case.istio:
         name = f"{document['metadata']['namespace']}/{document['metadata']['name']}"
         if document["kind"] == "DestinationRule":
             limits.update(dict.fromkeys(_limits(document["spec"]), f"DestinationRule {name}"))
+        elif document["kind"] == "VirtualService":
+            authors.update(
+                {rule["name"]: f"VirtualService {name}" for rule in document["spec"].get("http", ()) if "name" in rule}
+            )
         elif document["kind"] == "ServiceEntry":
             for host in document["spec"]["hosts"]:
                 entries[host] = f"ServiceEntry {name}"
                 addresses.update(dict.fromkeys(document["spec"].get("addresses", ()), host))
-    return Known(limits, addresses, entries)
+    return Known(limits, addresses, entries, authors)
 
 
 def _limits(data: Any) -> Iterator[int]:
@@ -124,6 +131,17 @@ def _rules_of(filters: Iterable[Json]) -> tuple[frozenset[Rule], frozenset[str]]
     return frozenset(rules), frozenset(actions)
 
 
+def policies_of(chain: Json) -> frozenset[str]:
+    """The AuthorizationPolicies of a filter chain that can change the fate of a request."""
+    made = set()
+    for rules in chain.get("rules", ()):
+        for name, fields in rules["fields"].items():
+            match = _RULE.fullmatch(name)
+            if match is not None and (fields != ["never"] or rules["action"] == ADMITS):
+                made.add(f"{match[1]}/{match[2]}")
+    return frozenset(made)
+
+
 def _action(name: str, rules: Json) -> str:
     if name.startswith("istio-ext-authz"):
         return ASKS
@@ -135,7 +153,7 @@ def _action(name: str, rules: Json) -> str:
 
 
 def _outbound(workload: str, facts: Json, known: Known) -> Iterator[tuple[Place, Held]]:
-    used = _used_clusters(facts)
+    used = used_clusters(facts)
     for virtual_host in facts.get("routes", ()):
         host, _, port = virtual_host["name"].rpartition(":")
         if not port.isdigit():
@@ -145,7 +163,7 @@ def _outbound(workload: str, facts: Json, known: Known) -> Iterator[tuple[Place,
         yield place, _held(place, routes, facts, used, known)
     chains: dict[Place, list[Json]] = defaultdict(list)
     for chain in facts.get("outbound", ()):
-        for host in _hosts(chain, known):
+        for host in hosts_of(chain, known):
             chains[Place(workload, OUTBOUND, host, chain["port"], TCP)].append(chain)
     for place, listed in chains.items():
         yield place, _held(place, [chain for chain in listed if chain.get("resource")], facts, used, known)
@@ -159,14 +177,14 @@ def _held(place: Place, parts: list[Json], facts: Json, used: frozenset[str], kn
         for name, cluster in clusters.items()
         if name in used and name.split("|")[0::3] == ["outbound", place.host] and name.split("|")[1] == str(place.port)
     ]
-    resources = _limiting([main or {}, *subsets], known) | {_resource(part["resource"]) for part in parts}
+    resources = _limiting([main or {}, *subsets], known) | {named(part["resource"]) for part in parts}
     if main is not None and place.host in known.entries:
         resources |= {known.entries[place.host]}
     names = tuple(dict.fromkeys(part["name"] for part in parts if part.get("name")))
     return Held(frozenset(resources), names, tls=(main or {}).get("tls", ""))
 
 
-def _used_clusters(facts: Json) -> frozenset[str]:
+def used_clusters(facts: Json) -> frozenset[str]:
     """The clusters that a route or a filter chain of the proxy sends to."""
     routes = [route for host in facts.get("routes", ()) for route in host.get("routes", ())]
     names = [name for part in (*routes, *facts.get("outbound", ())) for name in part.get("clusters", ())]
@@ -174,7 +192,7 @@ def _used_clusters(facts: Json) -> frozenset[str]:
     return frozenset(_WEIGHT.sub("", name) for name in names)
 
 
-def _hosts(chain: Json, known: Known) -> list[str]:
+def hosts_of(chain: Json, known: Known) -> list[str]:
     """The hosts that a filter chain is for."""
     if chain["listener"] == "virtualOutbound":
         return []
@@ -198,7 +216,7 @@ def _limiting(clusters: Iterable[Json], known: Known) -> frozenset[str]:
     return frozenset(known.limits[number] for number in numbers)
 
 
-def _resource(path: str) -> str:
+def named(path: str) -> str:
     kind, _, name = path.partition(" ")
     return f"{_KINDS[kind]} {name}"
 

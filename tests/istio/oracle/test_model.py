@@ -1,0 +1,34 @@
+"""What `admc advise` holds to be in force is what Istio's own code puts into the configuration of each proxy."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.istio.oracle import effects, recording
+from tests.istio.oracle.answers import differences
+from tests.istio.oracle.by_hand import CASES
+from tests.istio.oracle.facts import answer
+from tests.istio.oracle.meshes import Case, random_mesh
+from tests.istio.oracle.model import model_answer
+from tests.istio.oracle.recording import RANDOM_MESHES, Recording
+
+MESHES = [*(expected.case for expected in CASES), *map(random_mesh, range(RANDOM_MESHES))]
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Recording:
+    return recording.read()
+
+
+@pytest.mark.parametrize("case", MESHES, ids=lambda case: case.name)
+def test_the_model_agrees_with_istio(case: Case, recorded: Recording) -> None:
+    istio = answer(case, recorded.proxies(case.request()))
+    assert differences(istio, model_answer(case)) == []
+
+
+@pytest.mark.parametrize("case", MESHES, ids=lambda case: case.name)
+def test_the_effects_that_are_counted_are_those_of_istio(case: Case, recorded: Recording) -> None:
+    istio = effects.of_istio(case, recorded.proxies(case.request()))
+    model = effects.of_model(case)
+    assert sorted(istio - model) == []
+    assert sorted(model - istio) == []
