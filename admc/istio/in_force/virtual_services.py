@@ -51,6 +51,9 @@ class Taken(NamedTuple):
     is_plain: bool
     """Whether Istio does the same without them."""
     targets: tuple[Target, ...]
+    is_http: bool
+    takes_all: bool
+    """Whether nothing of this traffic goes to the host itself, unless a target says it."""
 
 
 class Behind(NamedTuple):
@@ -68,15 +71,23 @@ class Routing(NamedTuple):
 
     def targets(self, scope: Scope) -> frozenset[Target]:
         """All clusters to which the sidecar may send: those of routes, and those of the hosts without one."""
-        routed = {(it.host, it.port) for it in self.taken}
+        routed = {(it.host, it.port, it.is_http) for it in self.taken if it.takes_all}
         made = {target for it in self.taken for target in it.targets}
-        for host in scope.hosts.values():
-            made |= {
-                Target(host.name, None, port.number)
-                for port in host.ports
-                if (host.name, port.number) not in routed or port.protocol is Protocol.DETECTED
-            }
+        for listener in scope.listeners:
+            for host in listener.hosts.values():
+                made |= {
+                    Target(host.name, None, port.number)
+                    for port in host.ports
+                    if scope.listener(port.number) is listener
+                    and any((host.name, port.number, is_http) not in routed for is_http in _ways(port.protocol))
+                }
         return frozenset(made)
+
+
+def _ways(protocol: Protocol) -> tuple[bool, ...]:
+    """Whether a port has HTTP, connections, or both; none for UDP, which no sidecar carries."""
+    has_connections = protocol.may_be_tcp or protocol is Protocol.TLS
+    return (True,) * protocol.may_be_http + (False,) * has_connections
 
 
 class Router:
@@ -176,7 +187,7 @@ def _at(
     plain = takes_all is not None and all(_is_plain(route, host, port, listener) for route in held)
     targets = tuple(target for route in held for target in _targets(route, listener, port))
     places = {key_of_place(place): place for route in held for place in (route.parent, route.place)}
-    yield Taken(host, port, resource, tuple(places.values()), plain, targets)
+    yield Taken(host, port, resource, tuple(places.values()), plain, targets, is_http=True, takes_all=True)
 
 
 def _fits(match: Any, workload: Workload, port: int) -> bool:
@@ -293,7 +304,18 @@ def _of_connections(
             targets += clusters
             plain = plain and clusters == [Target(host.name, None, port.number)] and kind == "tcp" and () in keys
         if places:
-            yield Taken(host.name, port.number, resource, tuple(places), plain, tuple(targets))
+            # TLS with a name that no route has is not passed on.
+            all_of_port = kind == "tls" or takes_all is not None
+            yield Taken(
+                host.name,
+                port.number,
+                resource,
+                tuple(places),
+                plain,
+                tuple(targets),
+                is_http=False,
+                takes_all=all_of_port,
+            )
 
 
 def _fits_connection(match: Any, workload: Workload, port: int) -> bool:
