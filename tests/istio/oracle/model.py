@@ -92,8 +92,7 @@ def _outbound(sidecar: Judged, rules: Rules) -> Iterator[tuple[Place, Held]]:
     targets = Routing(sidecar.taken, ()).targets(scope)
     taken: dict[tuple[str, int, str], list[Taken]] = {}
     for one in sidecar.taken:
-        protocol = HTTP if any(part.where[:2] == ("spec", "http") for part in one.places) else TCP
-        taken.setdefault((one.host, one.port, protocol), []).append(one)
+        taken.setdefault((one.host, one.port, HTTP if one.is_http else TCP), []).append(one)
     hosts = {
         (host.name, port.number, protocol): (host, port)
         for listener in scope.listeners

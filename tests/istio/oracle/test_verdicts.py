@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from admc.istio.inputs.reading import problems_of
+from admc.istio.schemas.rules import Effort
 from admc.istio.schemas.used_fields import kept
 from tests.istio.objects import Json
 from tests.istio.oracle import recording
@@ -22,7 +23,7 @@ def verdicts() -> list[tuple[Json, list[str], str]]:
     """Each document, what admc says against it, and why Istio refuses it."""
     recorded = recording.read()
     return [
-        (document, [it.message for it in problems_of(kept(document))], recorded.refusal(document))
+        (document, [it.message for it in problems_of(kept(document), Effort())], recorded.refusal(document))
         for document in documents()
     ]
 
