@@ -52,7 +52,7 @@ def bare(of: Case) -> dict[Place, Held]:
             for port in service.ports:
                 for protocol in PROTOCOLS[port.name]:
                     made[Place(pod.workload, OUTBOUND, service.host, port.number, protocol)] = Held(tls="auto")
-                    if service.namespace == pod.namespace and service.name == pod.labels["app"]:
+                    if service.namespace == pod.namespace and service.app == pod.labels["app"]:
                         made[into(pod.workload, port.target, protocol)] = inside()
         for protocol in (HTTP, TCP):
             made[into(pod.workload, 0, protocol)] = inside()

@@ -23,6 +23,10 @@ _COUNTED: Final = frozenset(
 """Of a DestinationRule the connection pool alone: each of these tests has another number there."""
 
 
+_EVERYTHING: Final = ("", "regex .*")
+"""The matches that all requests have."""
+
+
 class Effect(NamedTuple):
     workload: str
     direction: str
@@ -70,7 +74,7 @@ def _of_proxy(workload: str, facts: Json, known: Known) -> Iterator[Effect]:
 def _of_routes(workload: str, host: str, port: str, routes: list[Json], known: Known) -> Iterator[Effect]:
     """The effects of VirtualServices. A gateway's resource is not in these routes."""
     own = [route for route in routes if route.get("resource")]
-    takes_all = any(not route.get("match") for route in own)
+    takes_all = any(route.get("match", "") in _EVERYTHING for route in own)
     if own and not (takes_all and all(_is_plain(route, host, port) for route in own)):
         for route in own:
             resource = named(route["resource"])

@@ -29,6 +29,10 @@ class Port(NamedTuple):
     name: str
     number: int
     target: int
+    application: str = ""
+    """Its `appProtocol`."""
+    is_named: bool = False
+    """Whether the Service names the port of the pods, instead of giving its number."""
 
 
 PORTS: Final = (
@@ -38,8 +42,12 @@ PORTS: Final = (
     Port("tcp", 5432, 5432),
     Port("https", 443, 8443),
     Port("main", 7000, 7000),
+    Port("data", 27017, 27017),
+    Port("odd", 9100, 9100, "http2"),
+    Port("http-odd", 9200, 9200, "tcp"),
+    Port("tcp-odd", 9300, 9300, "kubernetes.io/h2c"),
 )
-"""Of each protocol; that of `main` is not declared."""
+"""Of each protocol; that of `main` is not declared, and that of `data` is known by its number."""
 
 
 class Service(NamedTuple):
@@ -49,6 +57,14 @@ class Service(NamedTuple):
     ports: tuple[Port, ...]
     exported: str = ""
     """The namespaces that see it, as its annotation has them; all if it has none."""
+    other_app: str = ""
+    """The pods that it selects, if they are not those of its own name."""
+    minute: int = 0
+    """Of its creation."""
+
+    @property
+    def app(self) -> str:
+        return self.other_app or self.name
 
     @property
     def host(self) -> str:
@@ -111,7 +127,7 @@ class Case:
                         "targetRef": {"kind": "Pod", "name": pod.name, "namespace": pod.namespace},
                     }
                     for pod in self.pods
-                    if (pod.namespace, pod.labels["app"]) == (service.namespace, service.name)
+                    if (pod.namespace, pod.labels["app"]) == (service.namespace, service.app)
                 ],
                 "ports": [{"name": port.name, "port": port.target, "protocol": "TCP"} for port in service.ports],
             }
@@ -130,22 +146,29 @@ def case(name: str, services: tuple[Service, ...], pods: tuple[Pod, ...], *istio
 
 
 def service_document(service: Service) -> Json:
-    ports = [
-        {"name": port.name, "port": port.number, "targetPort": port.target, "protocol": "TCP"} for port in service.ports
-    ]
-    spec = {"selector": {"app": service.name}, "clusterIP": service.address, "ports": ports}
+    ports = [_port_document(port) for port in service.ports]
+    spec = {"selector": {"app": service.app}, "clusterIP": service.address, "ports": ports}
     annotations = {"networking.istio.io/exportTo": service.exported} if service.exported else {}
-    return thing("v1", "Service", service.name, service.namespace, metadata={"annotations": annotations}, spec=spec)
+    metadata = {"annotations": annotations, "creationTimestamp": f"2026-01-01T00:0{service.minute}:00Z"}
+    return thing("v1", "Service", service.name, service.namespace, metadata=metadata, spec=spec)
+
+
+def _port_document(port: Port) -> Json:
+    target = f"p{port.target}" if port.is_named else port.target
+    made = {"name": port.name, "port": port.number, "targetPort": target, "protocol": "TCP"}
+    return {**made, "appProtocol": port.application} if port.application else made
 
 
 def pod_document(pod: Pod) -> Json:
-    containers = [{"name": "app", "image": "app"}]
+    ports = [{"name": f"p{port.target}", "containerPort": port.target, "protocol": "TCP"} for port in PORTS]
+    containers: list[Json] = [{"name": "app", "image": "app", "ports": ports}]
     labels = dict(pod.labels)
     if pod.has_sidecar:
         containers.append({"name": "istio-proxy", "image": "proxy"})
         labels["security.istio.io/tlsMode"] = "istio"
     spec = {"serviceAccountName": pod.labels["app"], "containers": containers}
-    status = {"phase": "Running", "podIP": pod.address}
+    conditions = [{"type": "Ready", "status": "True"}]
+    status = {"phase": "Running", "podIP": pod.address, "conditions": conditions}
     metadata = {"labels": labels, "uid": f"uid-{pod.namespace}-{pod.name}"}
     return thing("v1", "Pod", pod.name, pod.namespace, metadata=metadata, spec=spec, status=status)
 
@@ -172,6 +195,8 @@ class _Drawing:
     def mesh(self) -> Case:
         names = self.random.sample(["cart", "stock", "pay", "mail"], self.random.choice((1, 2, 2, 3)))
         self.services = tuple(self._service(name, number) for number, name in enumerate(names, start=1))
+        if self.chance(25):
+            self.services += (self._service_beside(self.services[0]),)
         pods = tuple(self._pods())
         istio = [*self._entries()]
         istio += [self._virtual_service(n) for n in range(self._number(0, 1, 2, 2, 3, 4))]
@@ -188,15 +213,23 @@ class _Drawing:
 
     def _service(self, name: str, number: int) -> Service:
         ports = self.random.sample(PORTS, self._number(1, 1, 2, 3))
+        ports = [port._replace(is_named=self.chance(15)) for port in ports]
         space = self.random.choice(self.spaces)
         has_address = any(port.name not in ("http", "http-admin", "grpc") for port in ports) or self.chance(85)
         exported = "" if self.chance(85) else self.random.choice([".", self._place(), f".,{ROOT}"])
         address = f"10.96.0.{number}" if has_address else HEADLESS
-        return Service(name, space, address, tuple(sorted(ports)), exported)
+        return Service(name, space, address, tuple(sorted(ports)), exported, "", self.random.randrange(8))
+
+    def _service_beside(self, other: Service) -> Service:
+        """Another Service of the same pods, with another protocol for one of their ports."""
+        name = self.random.choice(["http-beside", "tcp-beside", "beside"])
+        ports = (Port(name, self._number(6000, 6001), other.ports[0].target), Port("http-more", 8082, 8082))
+        return Service("beside", other.namespace, "10.96.0.99", ports, "", other.name, self.random.randrange(8))
 
     def _pods(self) -> Iterator[Pod]:
         number = 0
-        wanted = [(service.name, service.namespace, version) for service in self.services for version in SUBSETS]
+        own = [service for service in self.services if not service.other_app]
+        wanted = [(service.name, service.namespace, version) for service in own for version in SUBSETS]
         for name, space, version in (*wanted, ("web", self.random.choice(self.spaces), "v1")):
             if name != "web" and version == "v2" and self.chance(70):
                 continue
@@ -261,7 +294,7 @@ class _Drawing:
                 {"number": 3306, "name": "tcp", "protocol": "TCP"},
             ]
             space = self._place()
-            spec = {
+            spec: Json = {
                 "hosts": [host],
                 "ports": self.random.sample(ports, self._number(1, 2)),
                 "location": self.random.choice(["MESH_EXTERNAL", "MESH_EXTERNAL", "MESH_INTERNAL"]),
@@ -271,6 +304,27 @@ class _Drawing:
             if spec["resolution"] == "STATIC":
                 spec["endpoints"] = [{"address": f"192.0.2.{number}"}]
             yield self._exported(thing(NETWORKING, "ServiceEntry", f"entry-{number}", space, spec=spec))
+        if self.chance(15):
+            ports = [{"number": 80, "name": "http", "protocol": "HTTP"}]
+            wild: Json = {
+                "hosts": ["*.wild.example"],
+                "ports": ports,
+                "location": "MESH_EXTERNAL",
+                "resolution": "NONE",
+            }
+            yield self._exported(thing(NETWORKING, "ServiceEntry", "wild", self._place(), spec=wild))
+        if self.chance(15):
+            ports = [{"number": 8083, "name": "grpc", "protocol": "GRPC", "targetPort": 8084}]
+            inside: Json = {
+                "hosts": ["inside.example"],
+                "addresses": ["240.0.0.9"],
+                "ports": ports,
+                "location": "MESH_INTERNAL",
+                "resolution": "STATIC",
+                "workloadSelector": self._selector("labels"),
+            }
+            self.outside.append("inside.example")
+            yield self._exported(thing(NETWORKING, "ServiceEntry", "inside", self._place(), spec=inside))
 
     def _exported(self, document: Json) -> Json:
         export = self._export(document["metadata"]["namespace"])
@@ -344,7 +398,12 @@ class _Drawing:
     def _match(self) -> Json:
         made: Json = {}
         if self.chance(70):
-            made["uri"] = {"prefix": self.random.choice(["/a", "/b", "/"])}
+            prefixes = [{"prefix": path} for path in ("/a", "/b", "/")] * 3
+            made["uri"] = self.random.choice([*prefixes, {"regex": ".*"}, {"exact": "/"}, {"regex": "/a.*"}])
+        if self.chance(10):
+            made["method"] = {"exact": "GET"}
+        if self.chance(5):
+            made["ignoreUriCase"] = True
         if self.chance(25):
             made["sourceLabels"] = self._selector()["matchLabels"]
         if self.chance(15):
@@ -373,13 +432,17 @@ class _Drawing:
             spec["trafficPolicy"] = self._traffic_policy(ports=True)
         if self.chance(45):
             names = self.random.sample(SUBSETS, self._number(1, 2))
-            spec["subsets"] = [
-                {"name": name, "labels": {"version": name}, "trafficPolicy": self._traffic_policy()} for name in names
-            ]
+            spec["subsets"] = [self._subset(name) for name in names]
         if self.chance(20):
             spec["workloadSelector"] = self._selector()
             return thing(NETWORKING, "DestinationRule", name, space, spec=spec)
         return self._exported(thing(NETWORKING, "DestinationRule", name, space, spec=spec))
+
+    def _subset(self, name: str) -> Json:
+        made: Json = {"name": name, "labels": {"version": name}}
+        if self.chance(85):
+            made["trafficPolicy"] = self._traffic_policy(ports=self.chance(30))
+        return made
 
     def _traffic_policy(self, *, ports: bool = False) -> Json:
         self.mark += 1
@@ -458,6 +521,7 @@ class _Drawing:
             spec["workloadSelector"] = self._selector("labels")
         if self.chance(85):
             hosts = ["./*", "*/*", "~/*", f"{self._place()}/*", f"*/{self.random.choice(self.services).host}"]
+            hosts += [f"~{space}/{self.random.choice(self.services).host}"]
             spec["egress"] = [{"hosts": self.random.sample(hosts, self._number(1, 2))}]
             if self.chance(25):
                 port = {"number": self.random.choice((80, 9000)), "protocol": "HTTP", "name": "http"}
