@@ -15,14 +15,15 @@ from admc.istio.in_force.judge import in_force
 from tests.istio.objects import Json, mesh_of
 from tests.istio.oracle.answers import INBOUND, OUTBOUND
 from tests.istio.oracle.facts import Known, hosts_of, known_names, named, policies_of, used_clusters
-from tests.istio.oracle.meshes import Case
+from tests.istio.oracle.meshes import FILTER, Case
 
 _COUNTED: Final = frozenset(
-    (What.ROUTE, What.POOL, What.AUTHORIZATION, What.DRY_RUN, What.ALLOWED_ANYWAY),
+    (What.NOT_JUDGED, What.ROUTE, What.POOL, What.AUTHORIZATION, What.DRY_RUN, What.ALLOWED_ANYWAY),
 )
 """Of a DestinationRule the connection pool alone: each of these tests has another number there."""
 
 
+_NOT_JUDGED: Final = {FILTER: "EnvoyFilter", "issuer ": "RequestAuthentication"}
 _EVERYTHING: Final = ("", "regex .*")
 """The matches that all requests have."""
 
@@ -43,17 +44,26 @@ def of_istio(case: Case, proxies: Mapping[str, Json]) -> frozenset[Effect]:
 
 def of_model(case: Case) -> frozenset[Effect]:
     mesh, _ = mesh_of(*case.documents())
-    return frozenset(_of_model(effect) for effect in in_force(mesh).effects if effect.what in _COUNTED)
+    return frozenset(_of_model(effect) for effect in in_force(mesh).effects if _is_counted(effect))
+
+
+def _is_counted(effect: ModelEffect) -> bool:
+    is_sidecar = effect.what is What.NOT_JUDGED and effect.resource.object.kind == "Sidecar"
+    return effect.what in _COUNTED and not is_sidecar
 
 
 def _of_model(effect: ModelEffect) -> Effect:
     manifest, workload = effect.resource.object, effect.workload
     resource = f"{manifest.kind} {manifest.namespace}/{manifest.name}"
     name = f"{workload.namespace}/{workload.name}"
-    return Effect(name, str(effect.direction), effect.peer or "", effect.port or 0, resource)
+    return Effect(name, str(effect.direction or ""), effect.peer or "", effect.port or 0, resource)
 
 
 def _of_proxy(workload: str, facts: Json, known: Known) -> Iterator[Effect]:
+    for name in facts.get("filters", ()):
+        for prefix, kind in _NOT_JUDGED.items():
+            if name.startswith(prefix):
+                yield Effect(workload, "", "", 0, f"{kind} {name.removeprefix(prefix)}")
     for chain in facts.get("inbound", ()):
         for policy in policies_of(chain):
             yield Effect(workload, INBOUND, "", 0, f"AuthorizationPolicy {policy}")

@@ -20,6 +20,7 @@ ROOT: Final = "istio-system"
 HEADLESS: Final = "None"
 """The address of a Service whose name stands for its pods."""
 DOMAIN: Final = "svc.cluster.local"
+FILTER: Final = "added by "
 SUBSETS: Final = ("v1", "v2")
 PROVIDER: Final = "judge"
 EXTERNAL: Final = ("api.example.com", "db.example.net", "www.example.org")
@@ -205,6 +206,8 @@ class _Drawing:
         istio += [self._destination_rule(n) for n in range(self._number(0, 1, 2, 3, 4))]
         istio += [self._peer_authentication(n) for n in range(self._number(0, 1, 1, 2, 3))]
         istio += [self._authorization(n) for n in range(self._number(0, 1, 2, 3))]
+        istio += [self._tokens(n) for n in range(self._number(0, 0, 1, 2))]
+        istio += [self._filter(n) for n in range(self._number(0, 0, 0, 1, 2))]
         istio += [self._sidecar(n) for n in range(self._number(0, 0, 0, 1, 2))]
         return case(self.name, self.services, pods, *map(self._aged, istio), **self._mesh_config())
 
@@ -513,6 +516,35 @@ class _Drawing:
             values = {"source.ip": "10.0.0.1", "destination.port": "8080"}
             made["when"] = [{"key": key, "values": [values.get(key, "gold")]}]
         return made
+
+    def _tokens(self, number: int) -> Json:
+        """A RequestAuthentication whose issuer has its name."""
+        name, space = f"tokens-{number}", self._place()
+        spec: Json = {"jwtRules": [{"issuer": f"{space}/{name}", "jwks": '{"keys":[]}'}]}
+        if self.chance(50):
+            spec["selector"] = self._selector()
+        return thing(SECURITY, "RequestAuthentication", name, space, spec=spec)
+
+    def _filter(self, number: int) -> Json:
+        """An EnvoyFilter that adds a filter with its name."""
+        name, space = f"filter-{number}", self._place()
+        value = {
+            "name": f"{FILTER}{space}/{name}",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer",
+                "max_request_bytes": 1000,
+            },
+        }
+        chain = {"filterChain": {"filter": {"name": "envoy.filters.network.http_connection_manager"}}}
+        patch = {
+            "applyTo": "HTTP_FILTER",
+            "match": {"context": self.random.choice(["SIDECAR_INBOUND", "ANY", "GATEWAY"]), "listener": chain},
+            "patch": {"operation": "INSERT_FIRST", "value": value},
+        }
+        spec: Json = {"configPatches": [patch]}
+        if self.chance(50):
+            spec["workloadSelector"] = self._selector("labels")
+        return thing("networking.istio.io/v1alpha3", "EnvoyFilter", name, space, spec=spec)
 
     def _sidecar(self, number: int) -> Json:
         spec: Json = {}

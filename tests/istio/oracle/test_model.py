@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.istio.oracle import effects, recording
@@ -32,3 +34,12 @@ def test_the_effects_that_are_counted_are_those_of_istio(case: Case, recorded: R
     model = effects.of_model(case)
     assert sorted(istio - model) == []
     assert sorted(model - istio) == []
+
+
+def test_effects_of_each_kind_are_compared(recorded: Recording) -> None:
+    kinds: Counter[str] = Counter()
+    for case in MESHES:
+        istio = effects.of_istio(case, recorded.proxies(case.request()))
+        kinds.update(effect.resource.split()[0] for effect in istio)
+    for kind in ("VirtualService", "DestinationRule", "AuthorizationPolicy", "EnvoyFilter", "RequestAuthentication"):
+        assert kinds[kind] > 50, kind

@@ -9,6 +9,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listener "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	route "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	jwt "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/jwt_authn/v3"
 	hcm "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	tcpproxy "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	tls "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -22,11 +23,13 @@ import (
 )
 
 // Facts is what the configuration of a proxy holds of resources. A value that Istio has by itself is left out.
+// Filters has the names of all filters that Istio does not add by itself, and the issuers of tokens.
 type Facts struct {
 	Inbound  []Chain            `json:"inbound,omitempty"`
 	Outbound []Chain            `json:"outbound,omitempty"`
 	Routes   []VirtualHost      `json:"routes,omitempty"`
 	Clusters map[string]Cluster `json:"clusters,omitempty"`
+	Filters  []string           `json:"filters,omitempty"`
 }
 
 // Chain is a filter chain of a listener. Those of outbound HTTP are left out: their routes say everything.
@@ -42,7 +45,7 @@ type Chain struct {
 	Resource  string   `json:"resource,omitempty"`
 	Clusters  []string `json:"clusters,omitempty"`
 	Rules     []Rules  `json:"rules,omitempty"`
-	Filters   []string `json:"filters,omitempty"`
+	filters   []string
 }
 
 // VirtualHost has the routes of one host and port.
@@ -88,8 +91,12 @@ func factsOf(t test.Failer, server *xds.FakeDiscoveryServer, asked *model.Proxy)
 	proxy := server.SetupProxy(asked)
 	made := Facts{Clusters: map[string]Cluster{}}
 	listeners := server.Listeners(proxy)
+	filters := map[string]bool{}
 	for _, one := range listeners {
 		for _, chain := range chainsOf(t, one) {
+			for _, name := range chain.filters {
+				filters[name] = true
+			}
 			switch {
 			case one.TrafficDirection == core.TrafficDirection_INBOUND:
 				made.Inbound = append(made.Inbound, chain)
@@ -108,6 +115,10 @@ func factsOf(t test.Failer, server *xds.FakeDiscoveryServer, asked *model.Proxy)
 			made.Clusters[one.Name] = clusterOf(t, one)
 		}
 	}
+	for name := range filters {
+		made.Filters = append(made.Filters, name)
+	}
+	sort.Strings(made.Filters)
 	sort.SliceStable(made.Routes, func(i, j int) bool {
 		a, b := made.Routes[i], made.Routes[j]
 		return a.Listener < b.Listener || a.Listener == b.Listener && a.Name < b.Name
@@ -166,11 +177,15 @@ func (chain *Chain) add(t test.Failer, name string, settings *anypb.Any) {
 		for _, weighted := range filter.GetWeightedClusters().GetClusters() {
 			chain.Clusters = append(chain.Clusters, withWeight(weighted.Name, weighted.Weight))
 		}
+	case *jwt.JwtAuthentication:
+		for _, provider := range filter.Providers {
+			chain.filters = append(chain.filters, "issuer "+provider.Issuer)
+		}
 	default:
 		if rules, ok := rulesOf(filter); ok {
 			chain.Rules = append(chain.Rules, rules...)
 		} else if !own[name] {
-			chain.Filters = append(chain.Filters, name)
+			chain.filters = append(chain.filters, name)
 		}
 	}
 }
