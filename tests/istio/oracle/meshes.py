@@ -217,7 +217,7 @@ class _Drawing:
     def _service(self, name: str, number: int) -> Service:
         ports = self.random.sample(PORTS, self._number(1, 1, 2, 3))
         ports = [port._replace(is_named=self.chance(15)) for port in ports]
-        space = self.random.choice(self.spaces)
+        space = self._home()
         has_address = any(port.name not in ("http", "http-admin", "grpc") for port in ports) or self.chance(85)
         exported = "" if self.chance(85) else self.random.choice([".", self._place(), f".,{ROOT}"])
         address = f"10.96.0.{number}" if has_address else HEADLESS
@@ -233,7 +233,7 @@ class _Drawing:
         number = 0
         own = [service for service in self.services if not service.other_app]
         wanted = [(service.name, service.namespace, version) for service in own for version in SUBSETS]
-        for name, space, version in (*wanted, ("web", self.random.choice(self.spaces), "v1")):
+        for name, space, version in (*wanted, ("web", self._home(), "v1")):
             if name != "web" and version == "v2" and self.chance(70):
                 continue
             number += 1
@@ -246,6 +246,10 @@ class _Drawing:
             made["outboundTrafficPolicy"] = {"mode": "REGISTRY_ONLY"}
         if self.chance(15):
             made["enableAutoMtls"] = False
+        if self.chance(10):
+            made["rootNamespace"] = self.random.choice(self.spaces)
+        if self.chance(5):
+            made["defaultServiceExportTo"] = ["."]
         if self.chance(10):
             made["defaultVirtualServiceExportTo"] = ["."]
         if self.chance(10):
@@ -264,6 +268,10 @@ class _Drawing:
     def _place(self) -> str:
         return self.random.choice([*self.spaces, *self.spaces, ROOT])
 
+    def _home(self) -> str:
+        """The namespace of pods: now and then the root namespace."""
+        return ROOT if self.chance(10) else self.random.choice(self.spaces)
+
     def _export(self, namespace_: str) -> list[str] | None:
         if self.chance(60):
             return None
@@ -275,7 +283,8 @@ class _Drawing:
             return self.random.choice(self.outside)
         service = self.random.choice(self.services)
         hosts = [service.host] * 4
-        if service.namespace == namespace_:
+        if service.namespace == namespace_ or self.chance(5):
+            # In another namespace a short name is another host.
             hosts += [service.name] * 3
         if wildcards:
             hosts += [f"*.{service.namespace}.{DOMAIN}"] * 2 + [f"*.{DOMAIN}", "*.local"]
