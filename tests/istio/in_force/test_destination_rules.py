@@ -233,3 +233,20 @@ def test_a_host_that_only_a_route_makes_known_is_called_at_the_port_of_the_route
     narrow = sidecar("s", "shop", egress=[{"hosts": ["*/log.bank.svc.cluster.local"]}])
     leading = virtual_service("v", "bank", hosts=["log"], http=[{"route": [to(PAY, port={"number": 81})]}])
     assert clients(rule("d", "bank"), narrow, leading, mesh=mesh) == {":81 d: balancing (7)"}
+
+
+def test_a_route_without_a_port_leads_to_the_port_of_the_request() -> None:
+    mesh = [*two_ports(port(90)), *app("log", "bank", port(80))]
+    http = virtual_service("h", "bank", hosts=["log"], http=[{"route": [to(PAY)], "timeout": "1s"}])
+    away = virtual_service("a", "bank", hosts=[PAY], http=[{"route": [to("cart.shop.svc.cluster.local")]}])
+    assert ":90 d: balancing (7)" not in clients(rule("d", "bank"), http, away, mesh=mesh)
+    named = virtual_service("h", "bank", hosts=["log"], http=[{"route": [to(PAY, port={"number": 90})]}])
+    assert ":90 d: balancing (7)" in clients(rule("d", "bank"), named, away, mesh=mesh)
+
+
+def test_a_tcp_route_without_a_port_leads_to_the_only_port_of_its_host() -> None:
+    mesh = [*two_ports(port(90, "tcp-a")), *app("log", "bank", port(91, "tcp-a"))]
+    tcp = virtual_service("t", "bank", hosts=["log"], tcp=[{"route": [to(PAY)]}])
+    away = virtual_service("a", "bank", hosts=[PAY], tcp=[{"route": [to("cart.shop.svc.cluster.local")]}])
+    assert ":90 d: balancing (7)" in clients(rule("d", "bank"), tcp, away, mesh=mesh)
+    assert ":90 d: balancing (7)" not in clients(rule("d", "bank"), away, mesh=mesh)
