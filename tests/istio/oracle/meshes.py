@@ -201,7 +201,7 @@ class _Drawing:
         pods = tuple(self._pods())
         istio = [*self._entries()]
         istio += [self._virtual_service(n) for n in range(self._number(0, 1, 2, 2, 3, 4))]
-        if self.chance(20):
+        if self.chance(30):
             istio += self._delegation()
         istio += [self._destination_rule(n) for n in range(self._number(0, 1, 2, 3, 4))]
         istio += [self._peer_authentication(n) for n in range(self._number(0, 1, 1, 2, 3))]
@@ -381,7 +381,9 @@ class _Drawing:
     def _destination(self, space: str) -> Json:
         service = self.random.choice(self.services)
         host = service.name if service.namespace == space and self.chance(50) else service.host
-        made: Json = {"host": host, "port": {"number": self.random.choice(service.ports).number}}
+        made: Json = {"host": host}
+        if self.chance(75):
+            made["port"] = {"number": self.random.choice(service.ports).number}
         if self.chance(40):
             made["subset"] = self.random.choice(SUBSETS)
         return made
@@ -392,6 +394,10 @@ class _Drawing:
             made["match"] = [self._match() for _ in range(self._number(1, 1, 2))]
         if self.chance(10):
             made["redirect"] = {"uri": "/elsewhere"}
+            return made
+        if self.chance(15):
+            # Often what Istio does without it.
+            made["route"] = [{"destination": {"host": self.random.choice(self.services).host}}]
             return made
         first, second = self._destination(space), self._destination(space)
         made["route"] = [{"destination": first}]
@@ -467,7 +473,8 @@ class _Drawing:
             made["outlierDetection"] = {"consecutive5xxErrors": 3}
         if ports and self.chance(20):
             settings = self._traffic_policy()
-            made["portLevelSettings"] = [{"port": {"number": self.random.choice(PORTS).number}, **settings}]
+            port = self.random.choice(self.random.choice(self.services).ports)
+            made["portLevelSettings"] = [{"port": {"number": port.number}, **settings}]
         return made
 
     # ---- security ----
