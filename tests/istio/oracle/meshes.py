@@ -203,11 +203,11 @@ class _Drawing:
         istio += [self._virtual_service(n) for n in range(self._number(0, 1, 2, 2, 3, 4))]
         if self.chance(30):
             istio += self._delegation()
-        istio += [self._destination_rule(n) for n in range(self._number(0, 1, 2, 3, 4))]
+        istio += [self._destination_rule(n) for n in range(self._number(1, 2, 3, 4, 5))]
         istio += [self._peer_authentication(n) for n in range(self._number(0, 1, 1, 2, 3))]
         istio += [self._authorization(n) for n in range(self._number(0, 1, 2, 3))]
         istio += [self._tokens(n) for n in range(self._number(0, 0, 1, 2))]
-        istio += [self._filter(n) for n in range(self._number(0, 0, 0, 1, 2))]
+        istio += [self._filter(n) for n in range(self._number(0, 0, 1, 2))]
         istio += [self._sidecar(n) for n in range(self._number(0, 0, 0, 1, 2))]
         return case(self.name, self.services, pods, *map(self._aged, istio), **self._mesh_config())
 
@@ -497,6 +497,8 @@ class _Drawing:
         spec["rules"] = [self._rule(by_identity=by_identity) for _ in range(self._number(1, 1, 2))]
         if spec["action"] == "ALLOW" and self.chance(30):
             spec["rules"] = self.random.choice([[{}], []])
+        if spec["action"] == "AUDIT" and self.chance(15):
+            spec["rules"] = []
         if spec["action"] == "CUSTOM":
             spec["provider"] = {"name": PROVIDER if self.chance(80) else "absent"}
         metadata = (

@@ -31,6 +31,7 @@ MEANINGS: Final = (
     Meaning("unknown attribute", "an unknown key of a condition"),
     Meaning("`from.source` must not be nil", "a source without fields"),
     Meaning("not supported with CUSTOM", "an identity in a CUSTOM rule"),
+    Meaning("without `rules` is meaningless", "a DENY without rules"),
     Meaning("duplicate subset names", "two subsets of one name"),
     Meaning("cannot have exportTo beyond|cannot have multiple entries", "a rule for some workloads that is exported"),
     Meaning("duplicate entries in exportTo", "a namespace twice in `exportTo`"),
@@ -72,6 +73,7 @@ def _wrong_meanings() -> Iterator[Json]:
     yield _of("DestinationRule", host="cart", workloadSelector=selector, exportTo=["bank"])
     yield _of("DestinationRule", host="cart", workloadSelector=selector, exportTo=[".", "bank"])
     yield _of("Sidecar", workloadSelector={"labels": {"app": "web"}})
+    yield _of("AuthorizationPolicy", action="DENY")
     yield _of("AuthorizationPolicy", **judge, rules=[{"from": [{"source": {"namespaces": ["shop"]}}]}])
 
 
