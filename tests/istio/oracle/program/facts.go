@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"sort"
 	"strconv"
 	"strings"
@@ -91,6 +92,8 @@ func factsOf(t test.Failer, server *xds.FakeDiscoveryServer, asked *model.Proxy)
 	proxy := server.SetupProxy(asked)
 	made := Facts{Clusters: map[string]Cluster{}}
 	listeners := server.Listeners(proxy)
+	// The order of listeners, and of filter chains for some ports, is another one in each run, and says nothing.
+	sort.SliceStable(listeners, func(i, j int) bool { return listeners[i].Name < listeners[j].Name })
 	filters := map[string]bool{}
 	for _, one := range listeners {
 		for _, chain := range chainsOf(t, one) {
@@ -119,6 +122,7 @@ func factsOf(t test.Failer, server *xds.FakeDiscoveryServer, asked *model.Proxy)
 		made.Filters = append(made.Filters, name)
 	}
 	sort.Strings(made.Filters)
+	sort.SliceStable(made.Inbound, func(i, j int) bool { return made.Inbound[i].key() < made.Inbound[j].key() })
 	sort.SliceStable(made.Routes, func(i, j int) bool {
 		a, b := made.Routes[i], made.Routes[j]
 		return a.Listener < b.Listener || a.Listener == b.Listener && a.Name < b.Name
@@ -161,6 +165,10 @@ func chainsOf(t test.Failer, of *listener.Listener) []Chain {
 		made = append(made, chain)
 	}
 	return made
+}
+
+func (chain *Chain) key() string {
+	return fmt.Sprintf("%05d %s %t", chain.Port, chain.Transport, chain.HTTP)
 }
 
 func (chain *Chain) add(t test.Failer, name string, settings *anypb.Any) {
