@@ -166,7 +166,7 @@ def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
                 own = ports if listener.port is None else {listener.port}
                 narrowed = chosen if None in own else _at_ports(chosen, own)
                 if narrowed.ports or None in own:
-                    known.setdefault(name, narrowed)
+                    known[name] = _with_ports(known[name], narrowed) if name in known else narrowed
     return Scope(namespace, sidecar, listeners, known)
 
 

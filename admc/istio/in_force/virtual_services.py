@@ -51,6 +51,9 @@ class Taken(NamedTuple):
     is_plain: bool
     """Whether Istio does the same without them."""
     targets: tuple[Target, ...]
+    is_http: bool
+    takes_all: bool
+    """Whether nothing of this traffic goes to the host itself, unless a target says it."""
 
 
 class Behind(NamedTuple):
@@ -68,15 +71,23 @@ class Routing(NamedTuple):
 
     def targets(self, scope: Scope) -> frozenset[Target]:
         """All clusters to which the sidecar may send: those of routes, and those of the hosts without one."""
-        routed = {(it.host, it.port) for it in self.taken}
+        routed = {(it.host, it.port, it.is_http) for it in self.taken if it.takes_all}
         made = {target for it in self.taken for target in it.targets}
-        for host in scope.hosts.values():
-            made |= {
-                Target(host.name, None, port.number)
-                for port in host.ports
-                if (host.name, port.number) not in routed or port.protocol is Protocol.DETECTED
-            }
+        for listener in scope.listeners:
+            for host in listener.hosts.values():
+                made |= {
+                    Target(host.name, None, port.number)
+                    for port in host.ports
+                    if scope.listener(port.number) is listener
+                    and any((host.name, port.number, is_http) not in routed for is_http in _ways(port.protocol))
+                }
         return frozenset(made)
+
+
+def _ways(protocol: Protocol) -> tuple[bool, ...]:
+    """Whether a port has HTTP, connections, or both; none for UDP, which no sidecar carries."""
+    has_connections = protocol.may_be_tcp or protocol is Protocol.TLS
+    return (True,) * protocol.may_be_http + (False,) * has_connections
 
 
 class Router:
@@ -126,7 +137,7 @@ class Router:
             places += [(name, number) for number in sorted(numbers) for name in named.unknown(number)]
             for name, number in places:
                 if scope.listener(number) is listener:
-                    yield from _at(named.resource, routes, name, number, listener, workload, behind)
+                    yield from _at(named.resource, routes, name, number, workload, behind)
 
 
 def _asks_for_labels(scope: Scope, routes: Callable[[Object], tuple[Route, ...]]) -> bool:
@@ -154,7 +165,6 @@ def _at(
     routes: tuple[Route, ...],
     host: str,
     port: int,
-    listener: Listener,
     workload: Workload,
     behind: list[Behind],
 ) -> Iterator[Taken]:
@@ -173,10 +183,10 @@ def _at(
             takes_all = route
     if not held:
         return
-    plain = takes_all is not None and all(_is_plain(route, host, port, listener) for route in held)
-    targets = tuple(target for route in held for target in _targets(route, listener, port))
+    plain = takes_all is not None and all(_is_plain(route, host, port) for route in held)
+    targets = tuple(target for route in held for target in _targets(route, port))
     places = {key_of_place(place): place for route in held for place in (route.parent, route.place)}
-    yield Taken(host, port, resource, tuple(places.values()), plain, targets)
+    yield Taken(host, port, resource, tuple(places.values()), plain, targets, is_http=True, takes_all=True)
 
 
 def _fits(match: Any, workload: Workload, port: int) -> bool:
@@ -199,7 +209,7 @@ def _takes_all(match: dict[str, Any]) -> bool:
     return all(name in _STATIC or name in ("uri", "ignoreUriCase") or not value for name, value in match.items())
 
 
-def _is_plain(route: Route, host: str, port: int, listener: Listener) -> bool:
+def _is_plain(route: Route, host: str, port: int) -> bool:
     data = route.data
     destinations = items(data.get("route"))
     own = {name for name, value in data.items() if value is not None} - _PLAIN
@@ -209,33 +219,37 @@ def _is_plain(route: Route, host: str, port: int, listener: Listener) -> bool:
     if {name for name, value in destination.items() if value} - _PLAIN_DESTINATION:
         return False
     name = resolved(str(destination.get("host", "")), route.place.object.namespace)
-    return name == host and _port_of(destination, listener.hosts.get(name), port) == port
+    return name == host and _named_port(destination) in (None, port)
 
 
-def _port_of(destination: Mapping[str, Any], host: Host | None, port: int) -> int:
+def _named_port(destination: Mapping[str, Any]) -> int | None:
     number = at(destination, ("port", "number"))
-    if isinstance(number, int) and number:
-        return number
-    return host.ports[0].number if host is not None and len(host.ports) == 1 else port
+    return number if isinstance(number, int) and number else None
 
 
-def _targets(route: Route, listener: Listener, port: int) -> Iterator[Target]:
+def _targets(route: Route, port: int) -> Iterator[Target]:
+    """The clusters of an HTTP route. Without a number its port is that of the request, whatever ports the host has."""
     data = route.data
     destinations = [at(it, ("destination",)) for it in items(data.get("route")) if _has_share(it, data)]
     destinations += [data.get("mirror"), *(at(it, ("destination",)) for it in items(data.get("mirrors")))]
     for destination in destinations:
         if isinstance(destination, dict) and destination.get("host"):
-            yield _target(destination, route.place.object.namespace, listener, port)
+            yield _target(destination, route.place.object.namespace, port)
 
 
 def _has_share(part: Any, route: Mapping[str, Any]) -> bool:
     return len(items(route.get("route"))) == 1 or bool(at(part, ("weight",)))
 
 
-def _target(destination: Mapping[str, Any], namespace: str, listener: Listener, port: int) -> Target:
+def _target(destination: Mapping[str, Any], namespace: str, port: int) -> Target:
     name = resolved(str(destination["host"]), namespace)
-    number = _port_of(destination, listener.hosts.get(name), port)
-    return Target(name, destination.get("subset") or None, number)
+    return Target(name, destination.get("subset") or None, _named_port(destination) or port)
+
+
+def _connection_target(destination: Mapping[str, Any], namespace: str, listener: Listener, port: int) -> Target:
+    """The cluster of a TCP or TLS route. Without a number its port is the only one of the host."""
+    host = listener.hosts.get(resolved(str(destination["host"]), namespace))
+    return _target(destination, namespace, host.ports[0].number if host is not None and len(host.ports) == 1 else port)
 
 
 # ---- connections: TCP and TLS ----
@@ -289,11 +303,24 @@ def _of_connections(
             if kind == "tcp" and (() in new):
                 takes_all = place
             places.append(place)
-            clusters = [_target(it["destination"], resource.namespace, listener, port.number) for it in routes]
+            clusters = [
+                _connection_target(it["destination"], resource.namespace, listener, port.number) for it in routes
+            ]
             targets += clusters
             plain = plain and clusters == [Target(host.name, None, port.number)] and kind == "tcp" and () in keys
         if places:
-            yield Taken(host.name, port.number, resource, tuple(places), plain, tuple(targets))
+            # TLS with a name that no route has is not passed on.
+            all_of_port = kind == "tls" or takes_all is not None
+            yield Taken(
+                host.name,
+                port.number,
+                resource,
+                tuple(places),
+                plain,
+                tuple(targets),
+                is_http=False,
+                takes_all=all_of_port,
+            )
 
 
 def _fits_connection(match: Any, workload: Workload, port: int) -> bool:

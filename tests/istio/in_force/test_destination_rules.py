@@ -14,6 +14,7 @@ from tests.istio.in_force.meshes import (
     lines,
     peer_authentication,
     port,
+    sidecar,
     to,
     unused_lines,
     virtual_service,
@@ -199,3 +200,53 @@ def test_what_a_gateway_uses_is_in_force_there() -> None:
     own = rule("d", "edge")  # of the gateway's namespace
     assert unused_lines(*TWO, own) == {"d: NOT_SEEN"}
     assert unused_lines(*TWO, own, edge) == set()
+
+
+def two_ports(*ports: Json) -> list[Json]:
+    return [*injected("shop", "bank"), *app("cart"), *app("pay", "bank", *ports)]
+
+
+def test_a_cluster_to_which_nothing_leads_does_nothing() -> None:
+    away = [to("cart.shop.svc.cluster.local")]
+    http = virtual_service("h", "bank", hosts=[PAY], http=[{"route": away}])
+    tcp = virtual_service("t", "bank", hosts=[PAY], tcp=[{"route": away}])
+    own = rule("d", "bank")
+    assert clients(own, http) & of("d") == set()
+    detected = two_ports(port(90, "any"))
+    assert ":90 d: balancing (7)" in clients(own, http, mesh=detected)
+    assert ":90 d: balancing (7)" in clients(own, tcp, mesh=detected)
+    assert ":90 d: balancing (7)" not in clients(own, http, tcp, mesh=detected)
+    assert clients(own, mesh=two_ports(port(53, "udp", protocol="UDP"))) == set()
+
+
+def test_a_tcp_route_for_some_addresses_leaves_the_others_to_the_host() -> None:
+    mesh = two_ports(port(90, "tcp-a"))
+    away = {"route": [to("cart.shop.svc.cluster.local")]}
+    some = virtual_service("t", "bank", hosts=[PAY], tcp=[{"match": [{"destinationSubnets": ["10.0.0.0/8"]}], **away}])
+    assert ":90 d: balancing (7)" in clients(rule("d", "bank"), some, mesh=mesh)
+    every = virtual_service("t", "bank", hosts=[PAY], tcp=[away])
+    assert ":90 d: balancing (7)" not in clients(rule("d", "bank"), every, mesh=mesh)
+
+
+def test_a_host_that_only_a_route_makes_known_is_called_at_the_port_of_the_route() -> None:
+    mesh = [*two_ports(port(80), port(81)), *app("log", "bank", port(80))]
+    narrow = sidecar("s", "shop", egress=[{"hosts": ["*/log.bank.svc.cluster.local"]}])
+    leading = virtual_service("v", "bank", hosts=["log"], http=[{"route": [to(PAY, port={"number": 81})]}])
+    assert clients(rule("d", "bank"), narrow, leading, mesh=mesh) == {":81 d: balancing (7)"}
+
+
+def test_a_route_without_a_port_leads_to_the_port_of_the_request() -> None:
+    mesh = [*two_ports(port(90)), *app("log", "bank", port(80))]
+    http = virtual_service("h", "bank", hosts=["log"], http=[{"route": [to(PAY)], "timeout": "1s"}])
+    away = virtual_service("a", "bank", hosts=[PAY], http=[{"route": [to("cart.shop.svc.cluster.local")]}])
+    assert ":90 d: balancing (7)" not in clients(rule("d", "bank"), http, away, mesh=mesh)
+    named = virtual_service("h", "bank", hosts=["log"], http=[{"route": [to(PAY, port={"number": 90})]}])
+    assert ":90 d: balancing (7)" in clients(rule("d", "bank"), named, away, mesh=mesh)
+
+
+def test_a_tcp_route_without_a_port_leads_to_the_only_port_of_its_host() -> None:
+    mesh = [*two_ports(port(90, "tcp-a")), *app("log", "bank", port(91, "tcp-a"))]
+    tcp = virtual_service("t", "bank", hosts=["log"], tcp=[{"route": [to(PAY)]}])
+    away = virtual_service("a", "bank", hosts=[PAY], tcp=[{"route": [to("cart.shop.svc.cluster.local")]}])
+    assert ":90 d: balancing (7)" in clients(rule("d", "bank"), tcp, away, mesh=mesh)
+    assert ":90 d: balancing (7)" not in clients(rule("d", "bank"), away, mesh=mesh)

@@ -138,9 +138,9 @@ def a_plain_route_does_something() -> Patch:
 def a_route_is_plain_to_any_host() -> Patch:
     original = virtual_services._is_plain
 
-    def is_plain(route: Any, host: str, port: int, listener: Any) -> bool:
+    def is_plain(route: Any, host: str, port: int) -> bool:
         destinations = route.data.get("route") or [{"destination": {"host": host}}]
-        return original(route, destinations[0]["destination"]["host"], port, listener)
+        return original(route, destinations[0]["destination"]["host"], port)
 
     return virtual_services, "_is_plain", is_plain
 

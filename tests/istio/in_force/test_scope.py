@@ -172,3 +172,17 @@ def test_a_route_to_one_port_makes_that_port_known() -> None:
     assert ports(90) == {"cart> log.ops:90"}
     assert ports(90, None) == {"cart> log.ops:80", "cart> log.ops:90"}
     assert ports(7) == set()
+
+
+def test_routes_of_two_resources_make_the_ports_of_both_known() -> None:
+    pay = app("pay", "bank", port(80), port(81))
+    mesh = [*injected("shop", "bank"), *app("cart"), *app("log", "bank"), *app("audit", "bank"), *pay]
+    audit = "audit.bank.svc.cluster.local"
+    narrow = sidecar("s", egress=[{"hosts": ["*/log.bank.svc.cluster.local", f"*/{audit}"]}])
+    leading = [
+        virtual_service(f"v-{number}", "bank", hosts=[host], http=[{"route": [to(PAY, port={"number": number})]}])
+        for number, host in ((80, "log"), (81, audit))
+    ]
+    rule = destination_rule("d", "bank", host=PAY, trafficPolicy=BALANCING)
+    done = lines(*mesh, narrow, rule, *leading)
+    assert {"cart> pay.bank:80 d: balancing (7)", "cart> pay.bank:81 d: balancing (7)"} <= done
