@@ -63,7 +63,7 @@ def _refuses_all(guard: Policy | None, other: Policy, side: Side) -> bool:
         return False
     if same(guard, other, side, arguments=True):
         return True
-    return guard.kind.name == "allow" and set(guard.named("caller")) <= set(other.named("caller"))
+    return guard.kind.traits.judges_caller_alone and set(guard.named("caller")) <= set(other.named("caller"))
 
 
 def _meaning(kind: Kind) -> tuple[object, ...]:

@@ -18,4 +18,4 @@ def test_pods_have_275_lines_and_are_read_from_both_forms(tmp_path: Path, capfd:
     for path in (json_, yaml_):
         run = admc("advise", path)
         assert (run.code, run.err) == (0, "")
-        assert run.out.startswith("20 sidecars today (20 pods), by the container `istio-proxy`\n")
+        assert run.out.startswith("20 sidecars today (20 pods), by the container `istio-proxy`;")

@@ -102,11 +102,13 @@ PROBES = ROOT / "admc" / "testbed" / "probes"
 """One probe for each kind, found by its name: a request that shows the kind at work."""
 TABLES = (ROOT / "admc" / "review" / "program_tests" / "kinds.py", ROOT / "admc" / "cost" / "measurement" / "uses.py")
 """What a kind does to a request, for `admc test`; arguments with which a kind is measured (docs/adr/0020)."""
+ISTIO = ROOT / "admc" / "istio"
+"""It knows no program: `mirror` is a field of Istio's there."""
 SOURCES = sorted(
     path
     for folder in ("emitters", "admc")
     for path in (ROOT / folder).rglob("*.py")
-    if ROOM not in path.parents and PROBES not in path.parents and path not in TABLES
+    if not {ROOM, PROBES, ISTIO} & {*path.parents} and path not in TABLES
 )
 
 
