@@ -261,6 +261,15 @@ GUARD: Mapping[str, tuple[str, ...]] = {
         "past the packet filter rules. Debug with a container without these, or in a copy of the pod without the "
         "labels of its service (`kubectl debug POD --copy-to NAME`).",
     ),
+    "ADM964": (
+        "labels of a pod are changed by its status or its binding",
+        "A request to `pods/status` can change the labels of a pod, and so can one to `pods/binding` in newer API "
+        "servers. A pod without an ADM could become one of a guarded service in that way. So the chart's policy "
+        "`admc-NAME-guard-labels` makes the API server refuse it in the namespaces that take part. Change labels "
+        "by the pod itself: the guard then checks the pod.",
+        "kubectl label pod loose app=cart --subresource=status",
+        "kubectl label pod loose app=cart",
+    ),
     "ADM979": (
         "the definition of `Injection` is not there or not served",
         "The guard reads in `Injection` objects what pods need. If their definition is deleted, the objects go with "

@@ -127,9 +127,11 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
         ("Service", "admc-production"),
         ("ServiceAccount", "admc-production"),
         ("ValidatingAdmissionPolicy", "admc-production-guard"),
+        ("ValidatingAdmissionPolicy", "admc-production-guard-labels"),
         ("ValidatingAdmissionPolicy", "admc-production-guard-needs-definition-of-injections"),
         ("ValidatingAdmissionPolicy", "admc-production-injections"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-guard-labels"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard-needs-definition-of-injections"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-injections"),
     ]
@@ -198,7 +200,8 @@ def test_the_guard_has_the_values_in_it(everything: list[dict[str, Any]]) -> Non
     envoy, old = EVERYTHING["envoyImage"], EVERYTHING["alsoEnvoyImages"][0]
     assert variables["envoyRepositories"].startswith(f'["{envoy}","{old}"] .map(')
     assert "main" not in json.dumps([policy["matchConstraints"], policy["validations"]]).replace("remain", "")
-    for name in ("admc-production-guard", "admc-production-guard-needs-definition-of-injections"):
+    for part in ("", "-labels", "-needs-definition-of-injections"):
+        name = f"admc-production-guard{part}"
         assert named["ValidatingAdmissionPolicyBinding", name]["validationActions"] == ["Warn", "Audit"]
     assert named["ValidatingAdmissionPolicyBinding", "admc-production-guard"]["paramRef"]["name"] == "production"
 

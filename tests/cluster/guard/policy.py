@@ -54,10 +54,9 @@ def injection(
 
 
 def guard(installation: Installation = INSTALLATION) -> list[Json]:
-    """The policy of the guard, its binding, and the same about the definition, with the names and the images of another
-    installation."""
+    """The policies of the guard, each with its binding, with the names and the images of another installation."""
     found = [each for each in installed() if each["metadata"]["name"].startswith(f"{NAME}-guard")]
-    assert len(found) == 4
+    assert len(found) == 6
     text = json.dumps(found)
     for old, new in (
         (NAME, f"admc-{installation.name}"),

@@ -247,6 +247,45 @@ def test_a_pod_that_gets_the_labels_of_a_guarded_service_is_checked(aged: Guarde
     )
 
 
+def test_labels_change_by_the_pod_itself_alone(aged: Guarded) -> None:
+    """The API server takes labels from requests to some subresources, too."""
+    refused = "ADM964: labels of a pod cannot be changed by `pods/{}`"
+    until(lambda: said(aged.merge("loose", labels("rate"), part="/status")))
+    for name in ("loose", "ready", "good"):
+        changed = said(aged.merge(name, labels("geo"), part="/status"))
+        assert changed.startswith(refused.format("status"))
+    status = {"status": {"reason": "Evicted"}}
+    assert passes(aged.merge("loose", status, part="/status"))
+    assert passes(aged.merge("good", {**status, **labels("rate")}, part="/status")), "it has these labels"
+    for part in ("resize", "ephemeralcontainers"):
+        answer = aged.merge("loose", labels("rate"), part=f"/{part}")
+        assert passes(answer)
+        assert "labels" not in answer[1]["metadata"], "the API server leaves labels as they are"
+
+
+def test_a_pod_gets_no_labels_with_its_node(aged: Guarded) -> None:
+    """The API server copies them if the feature PodTopologyLabelsAdmission is on, for the labels of a node's place."""
+
+    def bind(**given: str) -> tuple[int, Json]:
+        target = {"kind": "Node", "name": "somewhere"}
+        metadata = {"name": "loose", "labels": given}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        return aged.request("POST", f"{aged.pods}/loose/binding?dryRun=All", body)
+
+    until(lambda: said(bind(app="rate")))
+    assert said(bind(app="rate")).startswith("ADM964: labels of a pod cannot be changed by `pods/binding`")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "loose", "labels": {"app": "rate"}},
+        "target": {"kind": "Node", "name": "somewhere"},
+    }
+    path = aged.pods.removesuffix("/pods") + "/bindings?dryRun=All"
+    assert said(aged.request("POST", path, body)).startswith("ADM964: labels of a pod cannot be changed by `bindings`")
+    assert passes(bind())
+    assert passes(bind(**{"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "b"}))
+
+
 def test_images_of_admc_are_of_its_repositories(aged: Guarded) -> None:
     for name, reference in (("admc-rules", "registry:5000/admc:2"), ("admc-proxy", "docker.io/library/envoy:2")):
         assert passes(aged.merge("good", image(name, reference)))
