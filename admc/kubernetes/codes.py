@@ -253,7 +253,8 @@ GUARD: Mapping[str, tuple[str, ...]] = {
         "a container of admc has an image that the installation does not list",
         "The images of admc's containers in a guarded service are of the repositories that the chart has in `image`, "
         "`alsoImages`, `envoyImage` and `alsoEnvoyImages`. After a move to another registry, list the former one in "
-        "`alsoImages` or `alsoEnvoyImages` until all pods are replaced.",
+        "`alsoImages` or `alsoEnvoyImages` until all pods are replaced. A pod that gets the labels of a guarded "
+        "service later gets them when its node has reported which images these containers have run.",
     ),
     "ADM978": (
         "a container of a pod of a guarded service can go round its ADM",

@@ -8,6 +8,8 @@ from tests.cluster.guard import pods
 from tests.cluster.guard.policy import selector
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tests.cluster.guard.policy import Guarded
 
     Json = dict[str, Any]
@@ -28,23 +30,46 @@ ATTACHED: Final[dict[str, Json]] = {
 
 def furnish(place: Guarded) -> None:
     """Create pods that are older than the guard (`old`, `good`), and pods of no service: without an ADM (`loose`), with
-    one (`ready`), and with one that has run another image (`ran`)."""
+    one (`ready`), with one that has run another image (`ran`), and with one of which the node has reported the first
+    container alone (`young`)."""
     made = [
         pods.bare(name="old"),
         pods.rate("good", hostUsers=False),
         {**pods.bare(), "metadata": {"name": "loose"}},
         {**pods.rate(hostUsers=False), "metadata": {"name": "ready"}},
         {**pods.rate(), "metadata": {"name": "ran"}},
+        {**pods.rate(nodeName="somewhere"), "metadata": {"name": "young"}},
         pods.pod(pods.needs_of("caller"), selector("caller"), "waits", hostUsers=False),
     ]
     for each in made:
         status, answer = place.create(each, dry=False)
         assert status == 201, answer
-    ended = {"name": "admc-rules", "image": "mine/admc:1", "imageID": "x://mine/admc@sha256:0a"}
-    state = {"terminated": {"exitCode": 0, "reason": "Completed"}}
-    change = {"initContainerStatuses": [{**ended, "ready": True, "restartCount": 0, "state": state}]}
-    status, answer = place.merge("ran", {"status": change}, dry=False, part="/status")
-    assert status == 200, answer
+    other = reported(["admc-rules"])
+    other["status"]["initContainerStatuses"] = other["status"]["initContainerStatuses"][:1]
+    other["status"]["initContainerStatuses"][0] |= {"image": "mine/admc:1", "imageID": "x://mine/admc@sha256:0a"}
+    for name, change in (("ran", other), ("young", reported(["admc-rules"]))):
+        status, answer = place.merge(name, change, dry=False, part="/status")
+        assert status == 200, answer
+
+
+def reported(ran: Collection[str]) -> Json:
+    """The status of a pod of `rate`: the node has reported that these containers of admc have run, and shows the images
+    in the specification for the others."""
+    statuses = []
+    for each in pods.rate()["spec"]["initContainers"]:
+        has_run = each["name"] in ran
+        ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+        statuses.append(
+            {
+                "name": each["name"],
+                "image": each["image"],
+                "imageID": f"x://{each['image'].rpartition(':')[0]}@sha256:0a" if has_run else "",
+                "ready": False,
+                "restartCount": 0,
+                "state": ended if has_run else {"waiting": {"reason": "ImagePullBackOff"}},
+            }
+        )
+    return {"status": {"initContainerStatuses": statuses}}
 
 
 def labels(service: str) -> Json:

@@ -39,7 +39,7 @@ def tries() -> dict[str, Try]:
     changes = {
         f"{name} is annotated": (name, {"metadata": {"annotations": {"a": "b"}}}) for name in ("old", "good", "waits")
     }
-    for name in ("loose", "ready", "ran", "old"):
+    for name in ("loose", "ready", "ran", "young", "old"):
         changes |= {f"{name} becomes one of {service}": (name, labels(service)) for service in NEEDS}
     for reference in ("mine/admc:2", "registry:5000/admc:2"):
         changes |= {f"{name} runs {reference}": (name, image("admc-rules", reference)) for name in ("good", "ready")}
@@ -155,7 +155,7 @@ def test_without_any_clause_another_pod_passes(new_cluster_api: Callable[..., Ap
 
 NEEDLESS: Final = {
     "0: all of it": "such a pod has the ADM of another service, too; this says why in other words",
-    "12: c.?restartPolicy.orValue('') == 'Always'": "the API server takes a startup probe with no other value",
+    "13: c.?restartPolicy.orValue('') == 'Always'": "the API server takes a startup probe with no other value",
     "ingress: a[3].size() <= 6143": "it bounds the time alone: a rule refuses such a list",
     "egress: a[a.size() - 1].size() <= 6143": "it bounds the time alone: a rule refuses such a list",
 }

@@ -16,7 +16,7 @@ from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
 from emitters.interception.pod import PodCaptures
 from tests.cluster.guard import pods
-from tests.cluster.guard.changes import ATTACHED, attached, furnish, image, labels
+from tests.cluster.guard.changes import ATTACHED, attached, furnish, image, labels, reported
 from tests.cluster.guard.conftest import until_refused
 from tests.cluster.guard.policy import (
     NEEDS,
@@ -245,6 +245,21 @@ def test_a_pod_that_gets_the_labels_of_a_guarded_service_is_checked(aged: Guarde
     assert "has run an image of a repository that the installation does not list" in said(
         aged.merge("ran", labels("rate"))
     )
+
+
+def test_a_pod_joins_when_its_node_has_reported_what_ran(own_shop: Guarded) -> None:
+    """A pod runs another image, and has the right one in its spec again before its node reports that."""
+    made = {**pods.rate(), "metadata": {"name": "young"}}
+    assert passes(own_shop.create({**made, "spec": {**made["spec"], "nodeName": "somewhere"}}, dry=False))
+    why = "ADM977: `rate` is guarded, and the node of this pod has not reported yet"
+    assert said(own_shop.merge("young", labels("rate"))).startswith(why)
+    for ran in ([], ["admc-rules"], ["admc-rules", "admc-proxy"]):
+        assert passes(own_shop.merge("young", reported(ran), dry=False, part="/status"))
+        assert said(own_shop.merge("young", labels("rate"))).startswith(why)
+    assert passes(
+        own_shop.merge("young", reported(["admc-rules", "admc-proxy", "admc-wait"]), dry=False, part="/status")
+    )
+    assert passes(own_shop.merge("young", labels("rate")))
 
 
 def test_labels_change_by_the_pod_itself_alone(aged: Guarded) -> None:
