@@ -59,8 +59,8 @@ MESH: Mapping[str, tuple[str, ...]] = {
     "ADM915": (
         "it is declared nowhere which pods have a sidecar",
         "Pods have a sidecar by their container `istio-proxy`, by the labels `istio-injection` and `istio.io/rev` of "
-        "their namespace, or by their own labels and annotations. These manifests have none of that: often the labels "
-        "are set by hand, or in another repository. Give the namespaces, or the pods themselves "
+        "their namespace, or by their own labels; an annotation alone calls no webhook. These manifests have none of "
+        "that: often the labels are set by hand, or in another repository. Give the namespaces, or the pods themselves "
         "(`kubectl get namespaces,pods -A -o yaml`), or say it with `--injected`.",
         "",
         "admc advise --injected shop,payments mesh/",

@@ -65,7 +65,7 @@ def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> O
         message = "no object of these manifests makes pods"
         hint = "give the workloads, too: Deployments and so on, or the pods (`kubectl get pods -A -o yaml`)"
         findings.warning("ADM985", message, None, hint=hint)
-    elif not is_declared(mesh):
+    elif options.injected == frozenset() and not is_declared(mesh):
         findings.add(_undeclared())
         return Outcome(None, tuple(findings.items), Exit.INPUT)
     measured = guess_calls(mesh) if options.guess else None
@@ -109,6 +109,6 @@ def _undeclared() -> Diagnostic:
         "these manifests do not say which pods have a sidecar",
         None,
         "no namespace has the label `istio-injection`, `istio.io/rev` or `istio.io/dataplane-mode`, no pod has a label "
-        "or an annotation for it, and none has the container `istio-proxy`",
+        "for it (an annotation alone calls no webhook), and none has the container `istio-proxy`",
         "say it with `--injected all`, or with `--injected NAMESPACE,...`; or give the namespaces with their labels",
     )

@@ -187,6 +187,25 @@ def test_nothing_declared_asks_for_it(admc: Admc, folder: Path) -> None:
     assert document(run)["diagnostics"][0]["hint"] == "did you mean `shop`?"
 
 
+def test_an_annotation_alone_declares_nothing_and_the_error_says_so(admc: Admc, folder: Path) -> None:
+    annotated = deployment("cart", annotations={"sidecar.istio.io/inject": "true"})
+    write(folder / "a.yaml", namespace("shop"), annotated)
+    run = admc("advise", "a.yaml")
+    assert run.code == 1
+    assert "ADM915" in run.err
+    assert "no pod has a label for it (an annotation alone calls no webhook)" in run.err
+
+
+@pytest.mark.parametrize("option", ["all", "shop"])
+def test_injected_is_not_asked_for_where_it_is_given(admc: Admc, folder: Path, option: str) -> None:
+    """Nothing else declares it, and no pod can have a sidecar."""
+    write(folder / "a.yaml", namespace("shop"), deployment("agent", hostNetwork=True))
+    assert admc("advise", "a.yaml").code == 1
+    run = admc("advise", "a.yaml", "--injected", option, "--format", "json")
+    assert run.code == 0
+    assert document(run)["sidecars"]["today"] == 0
+
+
 def test_one_error_stops_and_keep_going_does_the_rest(admc: Admc, folder: Path) -> None:
     write(folder / "a.yaml", *MESH, BROKEN)
     run = admc("advise", "a.yaml")
