@@ -206,6 +206,12 @@ def test_injected_is_not_asked_for_where_it_is_given(admc: Admc, folder: Path, o
     assert document(run)["sidecars"]["today"] == 0
 
 
+def test_replicas_with_a_fraction_of_zero_count(admc: Admc, folder: Path) -> None:
+    """`kubectl` sends `3.0` as 3."""
+    write(folder / "a.yaml", {**deployment("cart"), "spec": {**deployment("cart")["spec"], "replicas": 3.0}})
+    assert document(admc("advise", "a.yaml", "--injected", "all", "--format", "json"))["sidecars"]["today"] == 3
+
+
 def test_one_error_stops_and_keep_going_does_the_rest(admc: Admc, folder: Path) -> None:
     write(folder / "a.yaml", *MESH, BROKEN)
     run = admc("advise", "a.yaml")

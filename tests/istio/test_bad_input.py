@@ -68,6 +68,8 @@ def facts(finding: Diagnostic) -> tuple[str, str, int]:
         (f"{VIRTUAL}  http:\n  - timeout: 0s\n", "ADM913", 7, "must be a valid duration"),
         # Kubernetes
         (f"{DEPLOYMENT}  replicas: many\n", "ADM918", 5, "`spec.replicas` must be a whole number"),
+        (f"{DEPLOYMENT}  replicas: -4\n", "ADM918", 5, "`spec.replicas` must be at least 0"),
+        (f"{DEPLOYMENT}  replicas: {10**20}\n", "ADM918", 5, "`spec.replicas` must be at most 2147483647"),
         (f"{DEPLOYMENT}  template:\n    spec: {{hostNetwork: 'yes'}}\n", "ADM918", 6, "must be `true` or `false`"),
         (DEPLOYMENT.replace("namespace: shop", "labels: {x: on}"), "ADM918", 3, "`metadata.labels.x` must be a text"),
         (

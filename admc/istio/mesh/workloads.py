@@ -85,7 +85,7 @@ def _scaled(objects: Iterable[Object]) -> dict[_Key, int]:
             target = at(manifest.data, ("spec", "scaleTargetRef"))
             fewest = spec_of(manifest).get("minReplicas")
             key = _Key(manifest.namespace, str(at(target, ("kind",))), str(at(target, ("name",))))
-            made[key] = fewest if isinstance(fewest, int) else 1
+            made[key] = int(fewest) if isinstance(fewest, int | float) else 1
     return made
 
 
@@ -112,8 +112,8 @@ def _replicas(manifest: Object, fewest: int | None) -> tuple[int, Counting]:
         spec = _mapping(at(manifest.data, ("spec", "jobTemplate", "spec")))
     for name in ("replicas", "parallelism"):
         number = spec.get(name)
-        if isinstance(number, int):
-            return max(number, 0), Counting.REPLICAS
+        if isinstance(number, int | float):
+            return int(number), Counting.REPLICAS
     return 1, Counting.MINIMUM if manifest.kind in ("DaemonSet", "CronJob") else Counting.REPLICAS
 
 

@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 
 TEXT: Final[Schema] = {"type": ["string", "null"]}
 NUMBER: Final[Schema] = {"type": ["integer", "null"]}
+COUNT: Final[Schema] = {**NUMBER, "minimum": 0, "maximum": 2**31 - 1}
 TRUTH: Final[Schema] = {"type": ["boolean", "null"]}
 TEXTS: Final[Schema] = {"type": ["object", "null"], "additionalProperties": TEXT}
 ANYTHING: Final[Schema] = {}
@@ -57,8 +58,8 @@ _TEMPLATE: Final = _mapping(metadata=_mapping(labels=TEXTS, annotations=TEXTS), 
 _SELECTOR: Final = _mapping(
     matchLabels=TEXTS, matchExpressions=_list(_mapping(key=TEXT, operator=TEXT, values=_list(TEXT)))
 )
-_WORKLOAD: Final = _mapping(spec=_mapping(replicas=NUMBER, template=_TEMPLATE))
-_JOB: Final = _mapping(spec=_mapping(parallelism=NUMBER, template=_TEMPLATE))
+_WORKLOAD: Final = _mapping(spec=_mapping(replicas=COUNT, template=_TEMPLATE))
+_JOB: Final = _mapping(spec=_mapping(parallelism=COUNT, template=_TEMPLATE))
 _MESH: Final = _mapping(spec=_mapping(revision=TEXT, meshConfig=ANYTHING, namespace=TEXT, values=ANYTHING))
 
 FIELDS: Final[dict[tuple[str, str], Schema]] = {
@@ -85,7 +86,7 @@ FIELDS: Final[dict[tuple[str, str], Schema]] = {
     ),
     ("", "ConfigMap"): _mapping(data=TEXTS),
     ("autoscaling", "HorizontalPodAutoscaler"): _mapping(
-        spec=_mapping(scaleTargetRef=_mapping(apiVersion=TEXT, kind=TEXT, name=TEXT), minReplicas=NUMBER)
+        spec=_mapping(scaleTargetRef=_mapping(apiVersion=TEXT, kind=TEXT, name=TEXT), minReplicas=COUNT)
     ),
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): _mapping(
         webhooks=_list(_mapping(name=TEXT, namespaceSelector=_SELECTOR, objectSelector=_SELECTOR))
@@ -95,7 +96,7 @@ FIELDS: Final[dict[tuple[str, str], Schema]] = {
     ("sailoperator.io", "IstioRevision"): _MESH,
     ("sailoperator.io", "IstioRevisionTag"): _mapping(spec=_mapping(targetRef=_mapping(kind=TEXT, name=TEXT))),
 }
-_UNKNOWN: Final = _mapping(spec=_mapping(replicas=NUMBER, template=_TEMPLATE))
+_UNKNOWN: Final = _mapping(spec=_mapping(replicas=COUNT, template=_TEMPLATE))
 """A kind that admc does not know may make pods of a template, as an Argo Rollout does."""
 ISTIO_KEYS: Final = "istio.io/"
 """What the annotations that are used have in their names."""

@@ -154,8 +154,8 @@ def _table(found: list[Created], number: int) -> Table:
             f"{one:.2f}",
             f"{other:.2f}",
             f"{one / other:.2f}",
-            f"{percentile(created.with_admc, 99):.2f}",
-            f"{percentile(created.without, 99):.2f}",
+            f"{percentile(sorted(created.with_admc), 99):.2f}",
+            f"{percentile(sorted(created.without), 99):.2f}",
             f"{created.cpu:.2f}",
             f"{created.memory / 1e6:.0f}",
         )
