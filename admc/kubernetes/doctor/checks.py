@@ -17,7 +17,7 @@ from admc.kubernetes.doctor.picture import name_of
 from admc.manifests.documents import at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from admc.kubernetes.doctor.picture import Object, Picture
 
@@ -278,7 +278,6 @@ def _seconds(text: object) -> float | None:
         return None
 
 
-def _few(names: Sequence[str] | Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
-    return ", ".join(listed[:SHOWN]) + more
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

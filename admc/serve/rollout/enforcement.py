@@ -119,10 +119,9 @@ class Frame:
         less: set[tuple[Port, Side]] = set()
         more: set[tuple[Port, Side]] = set()
         for key in self.keys:
-            guards = [
+            before, after = (
                 {policy.name: policy for policy in self.policies(plan, key) if policy.kind.guard} for plan in range(2)
-            ]
-            before, after = guards
+            )
             end = key.port, key.side
             if any(not _refuses_all(after.get(name), policy, key.side) for name, policy in before.items()):
                 less.add(end)

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -23,11 +22,10 @@ from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-PAUSE = 0.1
-"""Seconds between two requests of a connection."""
+RATE = 10.0
+"""Requests a second of each connection."""
 SERVING = b"\x08\x01"
 """An answer of `grpc.health.v1.Health`, serialised."""
-LOCK = threading.Lock()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -76,48 +74,11 @@ def wait_for(url: str) -> None:
             time.sleep(1)
 
 
-def send(connection: http.client.HTTPConnection, kind: str) -> None:
-    """A connection that was closed while it was kept is no failure: the request is sent again on a new one."""
-    began = time.monotonic()
-    result: dict[str, Any] = {}
-    for attempt in (1, 2):
-        is_kept = connection.sock is not None
-        try:
-            connection.request("GET", "/")
-            answer = connection.getresponse()
-            body = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            if is_kept and attempt == 1 and isinstance(error, (ConnectionError, http.client.HTTPException)):
-                continue
-            result = {"error": f"{type(error).__name__}: {error}"}
-        else:
-            text = body[:200].decode(errors="replace")
-            result = {"met": json.loads(body)["met"]} if answer.status == 200 else {"error": f"{answer.status} {text}"}
-        break
-    with LOCK:
-        print(json.dumps({"began": round(began, 3), "kind": kind, **result}), flush=True)
-
-
 def load(url: str) -> None:
-    """One connection that is kept, and new ones."""
+    from tests.cluster.traffic.caller import run
+
     parts = urlsplit(url)
-
-    def connection() -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
-
-    def kept() -> None:
-        one = connection()
-        while True:
-            send(one, "kept")
-            time.sleep(PAUSE)
-
-    threading.Thread(target=kept, daemon=True).start()
-    while True:
-        new = connection()
-        send(new, "new")
-        new.close()
-        time.sleep(PAUSE)
+    run(parts.hostname or "", parts.port or 80, RATE)
 
 
 MODES: dict[str, Callable[[str], None]] = {

@@ -39,7 +39,7 @@ class Shop:
     def install(self) -> None:
         node = self.node
         node.machine.favour_pods()
-        callee = images.python(shop.IMAGE, ("grpc",), ("tests/cluster/boutique",))
+        callee = images.python(shop.IMAGE, ("grpc",), ("tests/cluster/boutique", "tests/cluster/traffic"))
         node.load([callee, images.envoy(ENVOY_IMAGE), images.server(IMAGE)])
         node.apply(*installed())
         self.until(lambda: self._are_available(NAMESPACE, [NAME]), "the servers")

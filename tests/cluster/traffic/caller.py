@@ -15,7 +15,6 @@ import threading
 import time
 from pathlib import Path
 
-HOST, PORT, RATE = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 LOCK = threading.Lock()
 
 
@@ -46,28 +45,33 @@ def request(connection: http.client.HTTPConnection, kind: str) -> None:
         return
 
 
-def kept() -> None:
-    connection = http.client.HTTPConnection(HOST, PORT, timeout=10)
+def kept(host: str, port: int, rate: float) -> None:
+    connection = http.client.HTTPConnection(host, port, timeout=10)
     while True:
         request(connection, "kept")
-        time.sleep(1 / RATE)
+        time.sleep(1 / rate)
 
 
-def new() -> None:
+def new(host: str, port: int, rate: float) -> None:
     while True:
-        connection = http.client.HTTPConnection(HOST, PORT, timeout=10)
+        connection = http.client.HTTPConnection(host, port, timeout=10)
         request(connection, "new")
         connection.close()
-        time.sleep(1 / RATE)
+        time.sleep(1 / rate)
+
+
+def run(host: str, port: int, rate: float) -> None:
+    """Send on one connection that is kept, and on new ones. The first request is sent at once: a policy has to hold for
+    it already."""
+    threads = [threading.Thread(target=send, args=(host, port, rate), daemon=True) for send in (new, kept)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 if __name__ == "__main__":
     # Else the first process of a container goes on until it is killed, together with its proxy.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     Path("/tmp/started").touch()  # noqa: S108 - of the pod
-    # The first request is sent at once: a policy has to hold for it already.
-    threads = [threading.Thread(target=each, daemon=True) for each in (new, kept)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
