@@ -11,6 +11,7 @@ from tests.istio.in_force.meshes import (
     destination_rule,
     entry,
     injected,
+    judged,
     lines,
     peer_authentication,
     port,
@@ -250,3 +251,11 @@ def test_a_tcp_route_without_a_port_leads_to_the_only_port_of_its_host() -> None
     away = virtual_service("a", "bank", hosts=[PAY], tcp=[{"route": [to("cart.shop.svc.cluster.local")]}])
     assert ":90 d: balancing (7)" in clients(rule("d", "bank"), tcp, away, mesh=mesh)
     assert ":90 d: balancing (7)" not in clients(rule("d", "bank"), away, mesh=mesh)
+
+
+def test_effects_are_in_the_order_of_hosts_in_each_run() -> None:
+    names = [f"app-{number}" for number in range(8)]
+    rules = [destination_rule(name, host=name, trafficPolicy=POOL) for name in names]
+    _, force = judged(*injected("shop"), *(it for name in reversed(names) for it in app(name)), *rules)
+    outbound = [it.resource.object.name for it in force.sidecars[0].effects if it.direction == "outbound"]
+    assert outbound == names
