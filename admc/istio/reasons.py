@@ -85,6 +85,7 @@ class Answer(NamedTuple):
     """Of the kept ones those whose reasons are of layer 4 alone."""
 
 
+_GROUPS = tuple(Group)
 _KINDS_OF_MTLS = frozenset(("PeerAuthentication",))
 
 
@@ -113,26 +114,26 @@ def answer(force: InForce, chosen: Iterable[Implicit] = ()) -> Answer:
     for _, _, workloads in features:
         for workload in workloads:
             counts[key_of(workload)] += 1
-    reasons = []
-    cited: dict[tuple[str, str, str], list[Cited]] = defaultdict(list)
+    made: list[tuple[Reason, dict[tuple[str, str, str], list[Effect]]]] = []
     for group, place, whats, by_workload in parts:
         layer = max(effect.layer for effects in by_workload.values() for effect in effects)
         own = tuple(effects[0].workload for effects in by_workload.values())
-        reason = Reason(group, place, None, whats, layer, own, _sidecars(own), _alone(own, counts))
-        reasons.append(reason)
-        for key, effects in by_workload.items():
-            cited[key].append(_cited(reason.name, effects))
+        made.append((Reason(group, place, None, whats, layer, own, _sidecars(own), _alone(own, counts)), by_workload))
     for group, feature, workloads in features:
         layer = Layer.CONNECTION if feature is Feature.MTLS else Layer.REQUEST
         reason = Reason(group, None, feature, (), layer, workloads, _sidecars(workloads), _alone(workloads, counts))
-        reasons.append(reason)
-        for workload in workloads:
-            cited[key_of(workload)].append(Cited(reason.name, None, (), layer))
+        made.append((reason, {key_of(workload): [] for workload in workloads}))
+    made.sort(key=lambda it: (-it[0].alone, -it[0].sidecars, it[0].name, _GROUPS.index(it[0].group)))
+    reasons = [reason for reason, _ in made]
+    cited: dict[tuple[str, str, str], list[Cited]] = defaultdict(list)
+    for reason, by_workload in made:
+        for key, effects in by_workload.items():
+            cited[key].append(_cited(reason.name, effects) if effects else Cited(reason.name, None, (), reason.layer))
     kept = tuple(
         Kept(it.workload, it.workload.number(Proxy.SIDECAR), tuple(cited[key_of(it.workload)])) for it in force.sidecars
     )
     return Answer(
-        tuple(sorted(reasons, key=lambda it: (-it.alone, -it.sidecars, it.name))),
+        tuple(reasons),
         tuple(sorted(kept, key=lambda it: (it.workload.namespace, it.workload.name, it.workload.kind))),
         tuple(_total(group, reasons, cited) for group in Group if any(it.group is group for it in reasons)),
         sum(it.sidecars for it in kept if it.reasons),

@@ -75,6 +75,19 @@ def test_reasons_are_sorted_by_what_they_keep_alone(advise: Any) -> None:
     ]
 
 
+def test_reasons_of_a_workload_have_the_order_of_all_reasons(advise: Any) -> None:
+    rules = [destination_rule(name, host=name, trafficPolicy={"tls": {"mode": "SIMPLE"}}) for name in ("web", "cart")]
+    some = authorization("some", rules=[{"from": [{"source": {"ipBlocks": ["10.0.0.0/8"]}}]}])
+    some["spec"]["selector"] = {"matchLabels": {"app": "cart"}}
+    made = advise(*MESH, some, telemetry("logs", accessLogging=[{}]), *rules)
+    order = [it["reason"] for it in made["reasons"]]
+    assert len(order) == 4
+    for workload in made["workloads"]:
+        own = [it["reason"] for it in workload["reasons"]]
+        assert own == [name for name in order if name in own]
+        assert len(own) == (4 if workload["name"] == "cart" else 3)
+
+
 def test_a_reason_has_the_line_of_what_is_in_force(advise: Any) -> None:
     plain = {"match": [{"sourceLabels": {"app": "other"}}], "route": [to(CART)], "timeout": "9s"}
     made = advise(*MESH, virtual_service("v", hosts=[CART], http=[plain, *TIMEOUT]))
