@@ -143,7 +143,7 @@ def advise(
 
 
 def _costs(features: tuple[Implicit, ...], written: Answer) -> tuple[Cost, ...]:
-    kept = {key_of(it.workload) for it in written.workloads if it.reasons}
+    kept = {key_of(it.workload) for it in written.workloads if it.number}
     together = set(kept)
     total = written.kept
     made = []

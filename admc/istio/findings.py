@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from admc.istio.in_force import authorization
 from admc.istio.in_force.effects import Cause, Unused, What, key_of_place
 from admc.istio.in_force.exports import exports_of_route
+from admc.istio.in_force.view import key_of
 from admc.istio.inputs.reading import diagnostic, named
 from admc.istio.mesh.model import spec_of
 from admc.istio.schemas.violation import Violation
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from admc.istio.in_force.judge import InForce
+    from admc.istio.in_force.view import WorkloadKey
     from admc.istio.mesh.model import Place, Workload
     from admc.manifests.documents import Object
 
@@ -59,19 +61,17 @@ def _widened(force: InForce) -> Iterator[Diagnostic]:
 
 def _void(force: InForce) -> Iterator[Diagnostic]:
     """One finding for each ALLOW beside an ALLOW of everything."""
-    open_at: dict[tuple[str, str, str], Object] = {}
+    open_at: dict[WorkloadKey, Object] = {}
     void: dict[int, tuple[Object, list[Workload]]] = {}
-    for effect in force.effects:
-        if effect.what is not What.ALLOWED_ANYWAY:
-            continue
-        manifest, workload = effect.resource.object, effect.workload
-        if authorization.admits_all(manifest):
-            open_at[workload.namespace, workload.kind, workload.name] = manifest
-        else:
-            void.setdefault(id(manifest), (manifest, []))[1].append(workload)
+    for sidecar in force.sidecars:
+        for manifest in (it.resource.object for it in sidecar.own if it.what is What.ALLOWED_ANYWAY):
+            if authorization.admits_all(manifest):
+                open_at[key_of(sidecar.workload)] = manifest
+            else:
+                void.setdefault(id(manifest), (manifest, []))[1].append(sidecar.workload)
     for manifest, workloads in void.values():
         first = workloads[0]
-        other = open_at[first.namespace, first.kind, first.name]
+        other = open_at[key_of(first)]
         number = "1 workload" if len(workloads) == 1 else f"{len(workloads)} workloads"
         message = f"it refuses nothing at {number}, such as `{first.namespace}/{first.name}`"
         cause = f"{named(other)} admits every request there, and one ALLOW that admits a request is enough"
@@ -83,10 +83,10 @@ def _void(force: InForce) -> Iterator[Diagnostic]:
 def _by_age(force: InForce, nowhere: Iterable[Unused]) -> Iterator[Diagnostic]:
     """One finding for each pair of which the older one counts, where no time is given."""
     pairs: dict[tuple[int, int], tuple[Place, Object]] = {}
-    for sidecar in force.sidecars:
-        for place, by in sidecar.behind:
+    for clients, _ in force.classes:
+        for place, by in clients.routing.behind:
             same = place.object is by.object or place.where
-            if not same and exports_of_route(sidecar.view, place.object) == exports_of_route(sidecar.view, by.object):
+            if not same and exports_of_route(clients.view, place.object) == exports_of_route(clients.view, by.object):
                 pairs[id(place.object), id(by.object)] = place, by.object
     for unused in nowhere:
         manifest, older = unused.resource.object, unused.by

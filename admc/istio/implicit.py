@@ -18,8 +18,10 @@ from admc.manifests.documents import at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from admc.istio.in_force.clients import Clients
+    from admc.istio.in_force.effects import Effect
     from admc.istio.in_force.judge import InForce, Judged
-    from admc.istio.in_force.registry import Host
+    from admc.istio.in_force.view import View, WorkloadKey
     from admc.istio.mesh.model import Mesh, Workload
 
 DNS_CAPTURE: Final = "ISTIO_META_DNS_CAPTURE"
@@ -75,30 +77,42 @@ def implicit(mesh: Mesh, force: InForce) -> tuple[Implicit, ...]:
     made: dict[Feature, list[Workload]] = defaultdict(list)
     mutual = _mutual(force)
     networks = _networks(mesh)
+    of_clients = {id(clients): frozenset(_features_of_clients(clients)) for clients, _ in force.classes}
     for sidecar in force.sidecars:
-        called = [host for host in sidecar.scope.hosts.values() if force.calls.may(sidecar.workload, (host.name,))]
-        for feature in _features(sidecar, called, has_mtls=key_of(sidecar.workload) in mutual):
-            made[feature].append(sidecar.workload)
+        own = {*of_clients[id(sidecar.clients)], *_features(sidecar)}
+        if key_of(sidecar.workload) in mutual:
+            own.add(Feature.MTLS)
         if networks > 1:
-            made[Feature.NETWORKS].append(sidecar.workload)
+            own.add(Feature.NETWORKS)
+        for feature in own:
+            made[feature].append(sidecar.workload)
     return tuple(Implicit(feature, tuple(made[feature])) for feature in Feature if made[feature])
 
 
-def _features(sidecar: Judged, called: list[Host], *, has_mtls: bool) -> Iterator[Feature]:
-    configuration = sidecar.view.configuration
-    protocols = {port.protocol for host in called for port in host.ports}
-    if has_mtls:
-        yield Feature.MTLS
+def _features_of_clients(clients: Clients) -> Iterator[Feature]:
+    """The features that sidecars have because of the hosts that they call."""
+    configuration = clients.view.configuration
+    protocols = {port.protocol for host in clients.hosts.values() for port in host.ports}
     if configuration.retries and any(protocol.may_be_http for protocol in protocols):
         yield Feature.RETRIES
     if Protocol.HTTP2 in protocols:
         yield Feature.BALANCING
-    if configuration.has_locality and any(effect.what is What.OUTLIERS for effect in sidecar.effects):
+    if configuration.has_locality and _has_outlier_detection(clients.effects):
         yield Feature.LOCALITY
     if configuration.is_closed:
         yield Feature.REGISTRY_ONLY
-    if any(not host.is_service for host in called):
+    if any(not host.is_service for host in clients.hosts.values()):
         yield Feature.ENTRIES
+
+
+def _has_outlier_detection(effects: Iterable[Effect]) -> bool:
+    return any(effect.what is What.OUTLIERS for effect in effects)
+
+
+def _features(sidecar: Judged) -> Iterator[Feature]:
+    configuration = sidecar.view.configuration
+    if configuration.has_locality and _has_outlier_detection(sidecar.own):
+        yield Feature.LOCALITY
     if _captures_names(sidecar):
         yield Feature.DNS
     yield Feature.METRICS
@@ -108,27 +122,30 @@ def _features(sidecar: Judged, called: list[Host], *, has_mtls: bool) -> Iterato
         yield Feature.NORMALIZATION
 
 
-def _mutual(force: InForce) -> frozenset[tuple[str, str, str]]:
+def _mutual(force: InForce) -> frozenset[WorkloadKey]:
     """The workloads of calls from a sidecar to a proxy of the mesh: sidecars begin mTLS there by themselves."""
-    made: set[tuple[str, str, str]] = set()
-    accepting: dict[tuple[str, str, str], bool] = {}
-    for sidecar in force.sidecars:
-        view, caller = sidecar.view, key_of(sidecar.workload)
-        if not view.configuration.has_auto_mtls:
+    made: set[WorkloadKey] = set()
+    accepting: dict[WorkloadKey, bool] = {}
+    for clients, workloads in force.classes:
+        if not clients.view.configuration.has_auto_mtls:
             continue
-        for host in sidecar.scope.hosts.values():
-            if not force.calls.may(sidecar.workload, (host.name,)):
-                continue
-            for server in host.workloads:
-                key = key_of(server)
-                if key not in accepting:
-                    proxied = server.number(Proxy.SIDECAR) or server.number(Proxy.AMBIENT)
-                    accepting[key] = (
-                        bool(proxied) and modes(view, server.namespace, server).all.mode is not Mode.DISABLE
-                    )
-                if key != caller and accepting[key]:
-                    made |= {caller, key}
+        callers = {key_of(it) for it in workloads}
+        servers = set()
+        for server in (it for host in clients.hosts.values() for it in host.workloads):
+            key = key_of(server)
+            if key not in accepting:
+                accepting[key] = _accepts(clients.view, server)
+            if accepting[key]:
+                servers.add(key)
+        # A call of a workload to itself is none from one sidecar to another.
+        made |= {it for it in servers if len(callers) > (it in callers)}
+        made |= {it for it in callers if len(servers) > (it in servers)}
     return frozenset(made)
+
+
+def _accepts(view: View, server: Workload) -> bool:
+    proxied = server.number(Proxy.SIDECAR) or server.number(Proxy.AMBIENT)
+    return bool(proxied) and modes(view, server.namespace, server).all.mode is not Mode.DISABLE
 
 
 def _captures_names(sidecar: Judged) -> bool:

@@ -1,9 +1,15 @@
-"""Why sidecars are there: each resource that is in force at some, and the sidecars that it alone keeps."""
+"""Why sidecars are there: each resource that is in force at some, and the sidecars that it alone keeps.
+
+Clients of one class have most of their reasons in common. These are counted for the class, and not for each of its
+sidecars: a mesh in which all may call all has as many reasons as it has workloads, at each of them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.istio.implicit import TITLES, Feature, Implicit
@@ -12,9 +18,11 @@ from admc.istio.in_force.view import key_of
 from admc.istio.mesh.model import Place, Proxy, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from admc.istio.in_force.judge import InForce
+    from admc.istio.in_force.judge import InForce, Judged
+    from admc.istio.in_force.view import WorkloadKey
+    from admc.manifests.documents import Where
 
 
 class Group(StrEnum):
@@ -34,7 +42,6 @@ class Reason(NamedTuple):
     feature: Feature | None
     whats: tuple[What, ...]
     layer: Layer
-    workloads: tuple[Workload, ...]
     sidecars: int
     alone: int
     """The sidecars for which there is no other reason."""
@@ -50,18 +57,46 @@ class Reason(NamedTuple):
 class Cited(NamedTuple):
     """A reason at one workload."""
 
+    position: int
+    """That of the reason in the list of all."""
     name: str
     place: Place | None
     whats: tuple[What, ...]
     layer: Layer
 
 
-class Kept(NamedTuple):
+@dataclass(frozen=True)
+class Shared:
+    """The reasons that clients of one class have in common, in their order."""
+
+    reasons: tuple[Cited, ...]
+
+    @cached_property
+    def by_position(self) -> Mapping[int, Cited]:
+        return {it.position: it for it in self.reasons}
+
+
+@dataclass(frozen=True)
+class Kept:
     """A workload with sidecars, and why they are there. Without a reason they could go."""
 
     workload: Workload
     sidecars: int
-    reasons: tuple[Cited, ...]
+    shared: Shared
+    without: frozenset[int]
+    """The positions of shared reasons that it does not have, or has among its own."""
+    own: tuple[Cited, ...]
+
+    @property
+    def number(self) -> int:
+        """How many reasons it has."""
+        return len(self.shared.reasons) - len(self.without) + len(self.own)
+
+    @property
+    def reasons(self) -> tuple[Cited, ...]:
+        """All reasons, in their order."""
+        shared = (it for it in self.shared.reasons if it.position not in self.without)
+        return tuple(sorted((*shared, *self.own), key=lambda it: it.position))
 
     @property
     def layer(self) -> Layer | None:
@@ -99,91 +134,182 @@ def group_of(effect: Effect) -> Group:
     return Group.POLICY
 
 
+@dataclass
+class _Counted:
+    """A reason while it is counted."""
+
+    group: Group
+    feature: Feature | None = None
+    places: dict[Where, Place] = field(default_factory=dict)
+    whats: set[What] = field(default_factory=set)
+    layer: Layer = Layer.CONNECTION
+    sidecars: int = 0
+    alone: int = 0
+
+    def add(self, effect: Effect) -> None:
+        self.places[effect.resource.where] = effect.resource
+        self.whats.add(effect.what)
+        self.layer = max(self.layer, effect.layer)
+
+    def reason(self) -> Reason:
+        place = _first(self.places) if self.places else None
+        return Reason(self.group, place, self.feature, _in_order(self.whats), self.layer, self.sidecars, self.alone)
+
+
+_Effects = dict[int, list[Effect]]
+"""The effects of each reason, by its number. A feature has none."""
+
+
+class _Sidecar(NamedTuple):
+    """The reasons of one workload, by number."""
+
+    workload: Workload
+    shared: _Effects
+    without: frozenset[int]
+    own: _Effects
+
+    def only(self) -> int | None:
+        """The reason of a workload that has no other one."""
+        if len(self.shared) - len(self.without) + len(self.own) != 1:
+            return None
+        return next(iter(self.own)) if self.own else next(it for it in self.shared if it not in self.without)
+
+
+class _Count:
+    """Counts the reasons of a mesh."""
+
+    def __init__(self, force: InForce, chosen: Iterable[Implicit]) -> None:
+        self.counted: list[_Counted] = []
+        self._numbers: dict[tuple[Group, int], int] = {}
+        self._features: dict[WorkloadKey, list[int]] = defaultdict(list)
+        for feature, workloads in chosen:
+            layer = Layer.CONNECTION if feature is Feature.MTLS else Layer.REQUEST
+            self.counted.append(_Counted(Group.FEATURE, feature, layer=layer))
+            for workload in workloads:
+                self._features[key_of(workload)].append(len(self.counted) - 1)
+        self._shared = {
+            id(clients): self._of(clients.effects if others else clients.effects_of(first))
+            for clients, (first, *others) in force.classes
+        }
+        self.sidecars = [self._of_sidecar(it) for it in force.sidecars]
+        for clients, workloads in force.classes:
+            number = _sidecars(workloads)
+            for reason in self._shared[id(clients)]:
+                self.counted[reason].sidecars += number
+        for sidecar in self.sidecars:
+            self._add(sidecar)
+
+    def _of(self, effects: Iterable[Effect]) -> _Effects:
+        made: _Effects = defaultdict(list)
+        for effect in effects:
+            if effect.what.needs_sidecar:
+                number = self._number(effect)
+                self.counted[number].add(effect)
+                made[number].append(effect)
+        return dict(made)
+
+    def _number(self, effect: Effect) -> int:
+        key = group_of(effect), id(effect.resource.object)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.counted)
+            self.counted.append(_Counted(key[0]))
+        return self._numbers[key]
+
+    def _of_sidecar(self, sidecar: Judged) -> _Sidecar:
+        """A shared reason to which a workload adds an effect, or of which it lacks one, is its own."""
+        shared = self._shared[id(sidecar.clients)]
+        own = self._of(sidecar.own)
+        lacking = [sidecar.clients.effects[it] for it in sidecar.clients.except_for.get(key_of(sidecar.workload), ())]
+        changed = {*own, *map(self._number, lacking)} & shared.keys()
+        absent = set(map(id, lacking))
+        for number in changed:
+            effects = [*(it for it in shared[number] if id(it) not in absent), *own.get(number, ())]
+            if effects:
+                own[number] = effects
+        own.update({number: [] for number in self._features.get(key_of(sidecar.workload), ())})
+        return _Sidecar(sidecar.workload, shared, frozenset(changed), own)
+
+    def _add(self, sidecar: _Sidecar) -> None:
+        number = sidecar.workload.number(Proxy.SIDECAR)
+        for reason in sidecar.without:
+            self.counted[reason].sidecars -= number
+        for reason in sidecar.own:
+            self.counted[reason].sidecars += number
+        only = sidecar.only()
+        if only is not None:
+            self.counted[only].alone += number
+
+
 def answer(force: InForce, chosen: Iterable[Implicit] = ()) -> Answer:
     """`chosen` are the features that the user wants to keep."""
-    collected: dict[tuple[Group, int], list[Effect]] = defaultdict(list)
-    for effect in force.effects:
-        if effect.what.needs_sidecar:
-            collected[group_of(effect), id(effect.resource.object)].append(effect)
-    parts = [(group, *_resource(effects)) for (group, _), effects in collected.items()]
-    features = [(Group.FEATURE, it.feature, it.workloads) for it in chosen]
-    counts: dict[tuple[str, str, str], int] = defaultdict(int)
-    for _, _, _, by_workload in parts:
-        for key in by_workload:
-            counts[key] += 1
-    for _, _, workloads in features:
-        for workload in workloads:
-            counts[key_of(workload)] += 1
-    made: list[tuple[Reason, dict[tuple[str, str, str], list[Effect]]]] = []
-    for group, place, whats, by_workload in parts:
-        layer = max(effect.layer for effects in by_workload.values() for effect in effects)
-        own = tuple(effects[0].workload for effects in by_workload.values())
-        made.append((Reason(group, place, None, whats, layer, own, _sidecars(own), _alone(own, counts)), by_workload))
-    for group, feature, workloads in features:
-        layer = Layer.CONNECTION if feature is Feature.MTLS else Layer.REQUEST
-        reason = Reason(group, None, feature, (), layer, workloads, _sidecars(workloads), _alone(workloads, counts))
-        made.append((reason, {key_of(workload): [] for workload in workloads}))
-    made.sort(key=lambda it: (-it[0].alone, -it[0].sidecars, it[0].name, _GROUPS.index(it[0].group)))
-    reasons = [reason for reason, _ in made]
-    cited: dict[tuple[str, str, str], list[Cited]] = defaultdict(list)
-    for reason, by_workload in made:
-        for key, effects in by_workload.items():
-            cited[key].append(_cited(reason.name, effects) if effects else Cited(reason.name, None, (), reason.layer))
-    kept = tuple(
-        Kept(it.workload, it.workload.number(Proxy.SIDECAR), tuple(cited[key_of(it.workload)])) for it in force.sidecars
-    )
+    count = _Count(force, chosen)
+    listed = [(it.reason(), number) for number, it in enumerate(count.counted)]
+    listed.sort(key=lambda it: (-it[0].alone, -it[0].sidecars, it[0].name, _GROUPS.index(it[0].group)))
+    reasons = tuple(reason for reason, _ in listed)
+    positions = {number: position for position, (_, number) in enumerate(listed)}
+
+    def cited(effects: _Effects) -> tuple[Cited, ...]:
+        ordered = sorted((positions[number], made) for number, made in effects.items())
+        return tuple(_cited(position, reasons[position], made) for position, made in ordered)
+
+    shared: dict[int, Shared] = {}
+    kept = []
+    for it in count.sidecars:
+        if id(it.shared) not in shared:
+            shared[id(it.shared)] = Shared(cited(it.shared))
+        without = frozenset(positions[number] for number in it.without)
+        number = it.workload.number(Proxy.SIDECAR)
+        kept.append(Kept(it.workload, number, shared[id(it.shared)], without, cited(it.own)))
+    total = _sidecars_with(kept, lambda _: True)
     return Answer(
-        tuple(reasons),
+        reasons,
         tuple(sorted(kept, key=lambda it: (it.workload.namespace, it.workload.name, it.workload.kind))),
-        tuple(_total(group, reasons, cited) for group in Group if any(it.group is group for it in reasons)),
-        sum(it.sidecars for it in kept if it.reasons),
-        sum(it.sidecars for it in kept if it.layer is Layer.CONNECTION),
+        tuple(_total(group, reasons, kept) for group in Group if any(it.group is group for it in reasons)),
+        total,
+        total - _sidecars_with(kept, lambda it: it.layer is Layer.REQUEST),
     )
 
 
-_ByWorkload = dict[tuple[str, str, str], list[Effect]]
-
-
-def _resource(effects: list[Effect]) -> tuple[Place, tuple[What, ...], _ByWorkload]:
-    """The place of a resource, what it does, and its effects by workload."""
-    by_workload: _ByWorkload = defaultdict(list)
-    for effect in effects:
-        by_workload[key_of(effect.workload)].append(effect)
-    return _first(effects), _whats(effects), by_workload
-
-
-def _first(effects: Iterable[Effect]) -> Place:
+def _first(places: Mapping[Where, Place]) -> Place:
     """The place that is written first in the resource."""
-    places = {effect.resource.where: effect.resource for effect in effects}
     if len(places) == 1:
         return next(iter(places.values()))
     return places[min(places, key=lambda where: [str(part).zfill(8) for part in where])]
 
 
-def _whats(effects: Iterable[Effect]) -> tuple[What, ...]:
-    own = {effect.what for effect in effects}
-    return tuple(what for what in What if what in own)
+def _in_order(whats: Collection[What]) -> tuple[What, ...]:
+    return tuple(what for what in What if what in whats)
 
 
-def _cited(name: str, effects: list[Effect]) -> Cited:
-    return Cited(name, _first(effects), _whats(effects), max(effect.layer for effect in effects))
+def _cited(position: int, reason: Reason, effects: list[Effect]) -> Cited:
+    if not effects:
+        return Cited(position, reason.name, None, (), reason.layer)
+    place = _first({effect.resource.where: effect.resource for effect in effects})
+    whats = _in_order({effect.what for effect in effects})
+    return Cited(position, reason.name, place, whats, max(effect.layer for effect in effects))
 
 
 def _sidecars(workloads: Iterable[Workload]) -> int:
     return sum(workload.number(Proxy.SIDECAR) for workload in workloads)
 
 
-def _alone(workloads: Iterable[Workload], counts: dict[tuple[str, str, str], int]) -> int:
-    return _sidecars(workload for workload in workloads if counts[key_of(workload)] == 1)
+def _sidecars_with(kept: Iterable[Kept], is_meant: Callable[[Cited], bool]) -> int:
+    """The sidecars that have a reason of some."""
+    numbers: dict[int, int] = {}
+    total = 0
+    for it in kept:
+        if id(it.shared) not in numbers:
+            numbers[id(it.shared)] = sum(map(is_meant, it.shared.reasons))
+        left = numbers[id(it.shared)] - sum(is_meant(it.shared.by_position[position]) for position in it.without)
+        if left or any(map(is_meant, it.own)):
+            total += it.sidecars
+    return total
 
 
-def _total(group: Group, reasons: list[Reason], cited: dict[tuple[str, str, str], list[Cited]]) -> GroupTotal:
-    own = [it for it in reasons if it.group is group]
-    names = {it.name for it in own}
-    workloads = {key_of(workload): workload for reason in own for workload in reason.workloads}
-    of_requests = [
-        workload
-        for key, workload in workloads.items()
-        if any(it.name in names and it.layer is Layer.REQUEST for it in cited[key])
-    ]
-    return GroupTotal(group, _sidecars(workloads.values()), _sidecars(of_requests))
+def _total(group: Group, reasons: tuple[Reason, ...], kept: list[Kept]) -> GroupTotal:
+    names = {it.name for it in reasons if it.group is group}
+    return GroupTotal(
+        group,
+        _sidecars_with(kept, lambda it: reasons[it.position].group is group),
+        _sidecars_with(kept, lambda it: it.name in names and it.layer is Layer.REQUEST),
+    )

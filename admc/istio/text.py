@@ -229,14 +229,15 @@ def _kept_for(kept: Kept | None) -> Iterator[str]:
     """A line for each reason of a workload."""
     if kept is None:
         return
-    for cited in kept.reasons[:_MOST_REASONS]:
+    reasons = kept.reasons
+    for cited in reasons[:_MOST_REASONS]:
         place = "" if cited.place is None else f" [{line_of(cited.place)}]"
         does = f": {_does(cited.whats)}" if cited.whats else ""
         yield visible(f"    {cited.name}{does}{place}")
-    left = len(kept.reasons) - _MOST_REASONS
+    left = len(reasons) - _MOST_REASONS
     if left > 0:
         yield f"    and {_counted(left, 'more reason')}"
-    if not kept.reasons:
+    if not reasons:
         yield "    nothing that a resource asks for"
 
 

@@ -6,12 +6,11 @@ without rules admits nothing; any other action without rules matches nothing.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.in_force.effects import Direction, Effect, Layer, What
 from admc.istio.in_force.protocols import Protocol
-from admc.istio.in_force.registry import container_port, pod_spec
+from admc.istio.in_force.registry import container_port
 from admc.istio.in_force.selection import attached, items, mapping
 from admc.istio.in_force.view import SECURITY, key_of
 from admc.istio.mesh.model import Place, Workload, spec_of
@@ -57,7 +56,7 @@ class Condition(NamedTuple):
 
 def policies(view: View, workload: Workload) -> list[Object]:
     root = view.configuration.root
-    return [it for it in view.of_kind(SECURITY, KIND) if attached(it, workload, root)]
+    return [it for it in view.near(SECURITY, KIND, workload) if attached(it, workload, root)]
 
 
 def effects(view: View, workload: Workload) -> Iterator[Effect]:
@@ -67,7 +66,7 @@ def effects(view: View, workload: Workload) -> Iterator[Effect]:
         what = _what(manifest, is_open=is_open)
         if what is not None:
             place = Place(manifest, ("spec",))
-            yield Effect(workload, Direction.INBOUND, None, None, place, layer(manifest), what)
+            yield Effect(Direction.INBOUND, None, None, place, layer(manifest), what)
 
 
 def action(manifest: Object) -> str:
@@ -139,41 +138,6 @@ def layer(manifest: Object) -> Layer:
         for it in conditions(rule)
     )
     return Layer.CONNECTION if simple else Layer.REQUEST
-
-
-# ---- identities ----
-
-
-def identity(workload: Workload, trust_domain: str) -> tuple[str, str, str, str]:
-    """Trust domain, namespace, service account and principal of a workload's pods."""
-    account = str(at(pod_spec(workload), ("serviceAccountName",)) or "default")
-    principal = f"{trust_domain}/ns/{workload.namespace}/sa/{account}"
-    return trust_domain, workload.namespace, account, principal
-
-
-def names(manifest: Object, caller: Workload, trust_domain: str) -> Place | None:
-    """The rule for which a caller has to show who it is: it names the caller, or all but some."""
-    for index, rule in enumerate(rules(manifest)):
-        by_identity = [it for it in conditions(rule) if is_by_identity(it)]
-        if any(it.is_negative or _names(it, manifest, caller, trust_domain) for it in by_identity):
-            return Place(manifest, ("spec", "rules", index))
-    return None
-
-
-def _names(condition: Condition, manifest: Object, caller: Workload, trust_domain: str) -> bool:
-    domain, namespace, account, principal = identity(caller, trust_domain)
-    if condition.name == "principals":
-        return any(_like(value, principal) for value in condition.values)
-    if condition.name == "namespaces":
-        return any(_like(value, namespace) for value in condition.values)
-    if condition.name == "trustDomains":
-        return any(_like(value, domain) for value in condition.values)
-    own = f"{namespace}/{account}"
-    return any(own == (value if "/" in value else f"{manifest.namespace}/{value}") for value in condition.values)
-
-
-def _like(pattern: str, text: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
 
 
 # ---- HTTP fields at ports without HTTP ----

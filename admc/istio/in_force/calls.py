@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from admc.istio.mesh.model import Workload
+    from collections.abc import Mapping
 
 
 class Call(NamedTuple):
@@ -22,11 +21,14 @@ class Calls(NamedTuple):
 
     known: frozenset[Call] | None = None
 
-    def may(self, workload: Workload, hosts: Iterable[str]) -> bool:
-        """Whether a workload calls any of some hosts."""
+    def by_caller(self) -> Mapping[tuple[str, str], frozenset[str]] | None:
+        """The hosts that each workload calls, by its namespace and name."""
         if self.known is None:
-            return True
-        return any(Call(workload.namespace, workload.name, host) in self.known for host in hosts)
+            return None
+        made: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for call in self.known:
+            made[call.namespace, call.workload].add(call.host)
+        return {caller: frozenset(hosts) for caller, hosts in made.items()}
 
 
 EVERY_CALL = Calls()

@@ -44,33 +44,42 @@ class Route(NamedTuple):
     """In the VirtualService that has hosts."""
 
 
-def http_routes(view: View, virtual_service: Object) -> tuple[Route, ...]:
-    return tuple(_routes(view, virtual_service))
+class HttpRoutes:
+    """The HTTP routes of the VirtualServices of a view. Those of each are made once."""
 
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._made: dict[int, tuple[Route, ...]] = {}
+        self._delegates: dict[tuple[str, str], Object] = {}
+        for manifest in view.of_kind(NETWORKING, "VirtualService"):
+            if not spec_of(manifest).get("hosts"):
+                self._delegates.setdefault((manifest.namespace, manifest.name), manifest)
 
-def _routes(view: View, virtual_service: Object) -> Iterator[Route]:
-    for index, data in enumerate(items(spec_of(virtual_service).get("http"))):
-        place = Place(virtual_service, ("spec", "http", index))
-        delegate = at(data, ("delegate",))
-        if delegate is None:
-            yield Route(data, place, place)
-            continue
-        other = find_delegate(view, virtual_service, delegate)
-        if other is None:
-            continue
-        for number, inner in enumerate(items(spec_of(other).get("http"))):
-            merged = _merged(data, inner)
-            if merged is not None:
-                yield Route(merged, Place(other, ("spec", "http", number)), place)
+    def of(self, virtual_service: Object) -> tuple[Route, ...]:
+        if id(virtual_service) not in self._made:
+            self._made[id(virtual_service)] = tuple(self._routes(virtual_service))
+        return self._made[id(virtual_service)]
 
+    def _routes(self, virtual_service: Object) -> Iterator[Route]:
+        for index, data in enumerate(items(spec_of(virtual_service).get("http"))):
+            place = Place(virtual_service, ("spec", "http", index))
+            delegate = at(data, ("delegate",))
+            if delegate is None:
+                yield Route(data, place, place)
+                continue
+            other = self._delegate(virtual_service, delegate)
+            if other is None:
+                continue
+            for number, inner in enumerate(items(spec_of(other).get("http"))):
+                merged = _merged(data, inner)
+                if merged is not None:
+                    yield Route(merged, Place(other, ("spec", "http", number)), place)
 
-def find_delegate(view: View, virtual_service: Object, delegate: Any) -> Object | None:
-    """The VirtualService that a route delegates to, if it is one without hosts and visible."""
-    wanted = at(delegate, ("namespace",)) or virtual_service.namespace, at(delegate, ("name",))
-    for other in view.of_kind(NETWORKING, "VirtualService"):
-        if (other.namespace, other.name) == wanted and not spec_of(other).get("hosts"):
-            return other if is_seen(view, other, virtual_service.namespace) else None
-    return None
+    def _delegate(self, virtual_service: Object, delegate: Any) -> Object | None:
+        """The VirtualService that a route delegates to, if it is one without hosts and visible."""
+        wanted = at(delegate, ("namespace",)) or virtual_service.namespace, at(delegate, ("name",))
+        other = self._delegates.get(wanted)
+        return other if other is not None and is_seen(self._view, other, virtual_service.namespace) else None
 
 
 def _merged(root: dict[str, Any], inner: dict[str, Any]) -> dict[str, Any] | None:

@@ -86,6 +86,14 @@ class Rules:
         self._root_own = ByHost(root_own)
         self._all: dict[tuple[str, str, str], list[Rule]] = {}
         self._fields: dict[tuple[int, str | None, int], dict[str, Place]] = {}
+        self._effects: dict[tuple[int, Target, str], tuple[Effect, ...]] = {}
+        self._selectors: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        for manifest in filter(_has_selector, rules):
+            self._selectors[manifest.namespace].append(selector(manifest, WORKLOAD_MATCH_LABELS))
+
+    def selectors(self, namespace: str) -> list[Mapping[str, Any]]:
+        """Those by which the rules of a namespace select clients of it."""
+        return self._selectors.get(namespace, [])
 
     def all_for(self, namespace: str, host: Host) -> list[Rule]:
         """The rules of the first namespace that has any for a host."""
@@ -126,6 +134,24 @@ class Rules:
             self._fields[key] = _fields(rule, subset, port)
         return self._fields[key]
 
+    def effects(
+        self, rule: Rule, host: Host, target: Target, is_automatic: Callable[[Host, int], bool]
+    ) -> tuple[Effect, ...]:
+        """What a rule does at the clients that have it for a cluster: the same in all namespaces."""
+        key = id(rule), target, host.namespace
+        if key not in self._effects:
+            self._effects[key] = tuple(self._of(rule, host, target, is_automatic))
+        return self._effects[key]
+
+    def _of(
+        self, rule: Rule, host: Host, target: Target, is_automatic: Callable[[Host, int], bool]
+    ) -> Iterator[Effect]:
+        for name, place in self.fields(rule, target.subset, target.port).items():
+            done = _judged(name, place, host, target.port, is_automatic)
+            if done is not None:
+                what, layer = done
+                yield Effect(Direction.OUTBOUND, target.port, host.name, place, layer, what)
+
 
 def effects(
     rules: Rules,
@@ -137,16 +163,12 @@ def effects(
     """What a sidecar does as a client. `is_automatic` says whether it begins mTLS to a host's port by itself."""
     for target in targets:
         host = scope.hosts.get(target.host)
-        if host is None or target.port not in {port.number for port in host.ports}:
+        if host is None or not any(port.number == target.port for port in host.ports):
             continue
         rule = rules.for_client(workload.namespace, host, workload)
         if rule is None or (target.subset is not None and target.subset not in rule.subsets):
             continue
-        for name, place in rules.fields(rule, target.subset, target.port).items():
-            done = _judged(name, place, host, target.port, is_automatic)
-            if done is not None:
-                what, layer = done
-                yield Effect(workload, Direction.OUTBOUND, target.port, host.name, place, layer, what)
+        yield from rules.effects(rule, host, target, is_automatic)
 
 
 def inbound_effects(rules: Rules, view: View, scope: Scope, workload: Workload) -> Iterator[Effect]:
@@ -162,7 +184,7 @@ def inbound_effects(rules: Rules, view: View, scope: Scope, workload: Workload) 
             rule = rules.for_server(workload.namespace, host) if known is not None else None
             place = rules.fields(rule, None, port.number).get("connectionPool") if rule is not None else None
             if place is not None:
-                yield Effect(workload, Direction.INBOUND, number, None, place, Layer.REQUEST, What.POOL)
+                yield Effect(Direction.INBOUND, number, None, place, Layer.REQUEST, What.POOL)
 
 
 def _judged(

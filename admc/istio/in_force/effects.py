@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
-from admc.istio.mesh.model import Place, Workload
+from admc.istio.mesh.model import Place
 
 PlaceKey = tuple[int, tuple[str | int, ...]]
 
@@ -52,9 +52,8 @@ class What(StrEnum):
 
 
 class Effect(NamedTuple):
-    """A resource that is in force at a workload."""
+    """A resource that is in force at a sidecar."""
 
-    workload: Workload
     direction: Direction | None
     """None for both."""
     port: int | None

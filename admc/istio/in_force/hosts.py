@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from admc.istio.mesh.references import full_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Value = TypeVar("Value")
+_REMEMBERED: Final = 1 << 16
+"""The most names of hosts whose full name is kept: each namespace that sees a resource asks for its hosts."""
 
 
 def is_wild(host: str) -> bool:
     return host.startswith("*")
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def resolved(host: str, namespace: str) -> str:
     """The full name of a host that a resource names; an address stays as it is."""
     try:
@@ -43,6 +47,20 @@ def is_within(host: str, other: str) -> bool:
     if is_wild(other):
         return host.removeprefix("*").endswith(other[1:])
     return host == other
+
+
+class Names:
+    """Names of hosts, of which one is looked for that may stand for the same host."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        every = frozenset(names)
+        self._exact = frozenset(name for name in every if not is_wild(name))
+        self._ends = tuple(name[1:] for name in every if is_wild(name))
+
+    def overlap(self, host: str) -> bool:
+        if not is_wild(host):
+            return host in self._exact or host.endswith(self._ends)
+        return any(overlaps(host, name) for name in self._exact) or any(overlaps(host, f"*{end}") for end in self._ends)
 
 
 class ByHost(Generic[Value]):

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from admc.istio.in_force import (
     authorization,
     destination_rules,
-    identity,
     mesh_wide,
     not_judged,
     peer_authentication,
     telemetry,
-    virtual_services,
 )
 from admc.istio.in_force.calls import EVERY_CALL, Calls
-from admc.istio.in_force.effects import Direction
+from admc.istio.in_force.clients import Classes, Clients
 from admc.istio.in_force.registry import container_port
-from admc.istio.in_force.sidecar_scope import Scopes
 from admc.istio.in_force.view import views_of
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from admc.istio.in_force.registry import Host
     from admc.istio.in_force.sidecar_scope import Scope
     from admc.istio.in_force.view import View
-    from admc.istio.in_force.virtual_services import Behind, Routing, Taken
     from admc.istio.mesh.model import Mesh, Workload
 
 
@@ -38,15 +35,24 @@ if TYPE_CHECKING:
 class Judged:
     """What is in force at one sidecar."""
 
-    view: View
     workload: Workload
-    scope: Scope
-    effects: tuple[Effect, ...]
-    """Those for the calls of the workload."""
-    uncalled: tuple[Effect, ...]
-    """Those for hosts that the workload does not call."""
-    taken: tuple[Taken, ...]
-    behind: tuple[Behind, ...]
+    clients: Clients
+    own: tuple[Effect, ...]
+    """Those that it does not have as one of these clients."""
+
+    @property
+    def view(self) -> View:
+        return self.clients.view
+
+    @property
+    def scope(self) -> Scope:
+        return self.clients.scope
+
+    @property
+    def effects(self) -> Iterator[Effect]:
+        """Those for the calls of the workload."""
+        yield from self.clients.effects_of(self.workload)
+        yield from self.own
 
 
 @dataclass(frozen=True)
@@ -55,68 +61,54 @@ class InForce:
     rules: Mapping[str, destination_rules.Rules]
     """The DestinationRules of each revision."""
     widened: tuple[Widened, ...]
-    calls: Calls
 
     @property
     def effects(self) -> Iterator[Effect]:
+        """Each effect once for a class of clients, and those that one sidecar has."""
+        for clients, (first, *others) in self.classes:
+            yield from clients.effects if others else clients.effects_of(first)
         for sidecar in self.sidecars:
-            yield from sidecar.effects
+            yield from sidecar.own
+
+    @cached_property
+    def classes(self) -> tuple[tuple[Clients, tuple[Workload, ...]], ...]:
+        """Each class of clients, with its workloads."""
+        clients = {id(it.clients): it.clients for it in self.sidecars}
+        workloads: dict[int, list[Workload]] = defaultdict(list)
+        for sidecar in self.sidecars:
+            workloads[id(sidecar.clients)].append(sidecar.workload)
+        return tuple((clients[key], tuple(listed)) for key, listed in workloads.items())
 
 
 def in_force(mesh: Mesh, calls: Calls = EVERY_CALL) -> InForce:
     sidecars: list[Judged] = []
     widened: list[Widened] = []
     rules = {}
+    called = calls.by_caller()
     for view in views_of(mesh):
         rules[view.revision] = destination_rules.Rules(view)
-        sidecars += _of_view(view, rules[view.revision], calls)
+        sidecars += _of_view(view, rules[view.revision], called)
         for workload in view.workloads:
             widened += authorization.widened(view, workload)
-    return InForce(tuple(sidecars), rules, tuple(widened), calls)
+    return InForce(tuple(sidecars), rules, tuple(widened))
 
 
-def _of_view(view: View, rules: destination_rules.Rules, calls: Calls) -> Iterator[Judged]:
-    scopes = Scopes(view)
-    demands = identity.demands_of(view)
-    automatic = Automatic(view)
-    router = virtual_services.Router(view)
+def _of_view(
+    view: View, rules: destination_rules.Rules, called: Mapping[tuple[str, str], frozenset[str]] | None
+) -> Iterator[Judged]:
+    classes = Classes(view, rules, called, Automatic(view).begins)
     for workload in view.workloads:
-        scope = scopes.of(workload)
-        routes = router.routing(scope, workload)
-        # In an order of their own: that of a set is another one in each run.
-        targets = sorted(routes.targets(scope), key=lambda it: (it.host, it.port, it.subset or ""))
-        made = [
-            *virtual_services.effects(workload, routes),
-            *destination_rules.effects(rules, scope, workload, targets, automatic.begins),
-            *destination_rules.inbound_effects(rules, view, scope, workload),
+        clients = classes.of(workload)
+        own = (
+            *destination_rules.inbound_effects(rules, view, clients.scope, workload),
             *peer_authentication.effects(view, workload),
             *authorization.effects(view, workload),
             *telemetry.effects(view, workload),
             *mesh_wide.effects(view, workload),
-            *not_judged.effects(view, scope, workload),
-            *identity.effects(demands, scope, workload, calls),
-        ]
-        reached = _reached(routes)
-        called = [it for it in made if _is_called(it, reached, calls)]
-        left = {id(it) for it in called}
-        uncalled = tuple(it for it in made if id(it) not in left)
-        yield Judged(view, workload, scope, tuple(called), uncalled, routes.taken, routes.behind)
-
-
-def _reached(routes: Routing) -> Mapping[str, frozenset[str]]:
-    """Hosts between which routes lead: a call of one is measured as a call of the other."""
-    made: dict[str, set[str]] = defaultdict(set)
-    for taken in routes.taken:
-        for target in taken.targets:
-            made[taken.host].add(target.host)
-            made[target.host].add(taken.host)
-    return {host: frozenset(others) for host, others in made.items()}
-
-
-def _is_called(effect: Effect, reached: Mapping[str, frozenset[str]], calls: Calls) -> bool:
-    if effect.direction is not Direction.OUTBOUND or effect.peer is None:
-        return True
-    return calls.may(effect.workload, (effect.peer, *reached.get(effect.peer, ())))
+            *not_judged.effects(view, clients.scope, workload),
+            *classes.own_effects(workload, clients),
+        )
+        yield Judged(workload, clients, own)
 
 
 class Automatic:

@@ -24,6 +24,6 @@ def effects(view: View, workload: Workload) -> Iterator[Effect]:
     place = Place(source.object, source.where)
     for name, what in _WHATS.items():
         if view.configuration.traffic_policy.get(name) is not None:
-            yield Effect(workload, None, None, None, place, Layer.REQUEST, what)
+            yield Effect(None, None, None, place, Layer.REQUEST, what)
     if view.configuration.logs:
-        yield Effect(workload, None, None, None, place, Layer.REQUEST, What.TELEMETRY)
+        yield Effect(None, None, None, place, Layer.REQUEST, What.TELEMETRY)

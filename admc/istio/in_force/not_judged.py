@@ -56,21 +56,26 @@ OF_GATEWAYS: Final = frozenset(("Gateway", "GatewayClass", "ListenerSet", "Refer
 
 
 def effects(view: View, scope: Scope, workload: Workload) -> Iterator[Effect]:
-    root = view.configuration.root
-    for (group, kind), resources in view.mesh.resources.items():
+    """Those of resources that select workloads, and of the settings of a Sidecar."""
+    for group, kind in view.mesh.resources:
         where = _SELECTING.get((group, kind))
-        for manifest in resources if (group, kind) not in JUDGED else ():
-            if not view.reads(manifest) or is_empty(manifest) or is_for_gateways(manifest):
+        if (group, kind) in JUDGED or group == GATEWAY_API:
+            continue
+        for manifest in view.of_kind(group, kind) if where is None else view.near(group, kind, workload, where):
+            if is_empty(manifest) or is_for_gateways(manifest):
                 continue
-            if where is not None:
-                if attached(manifest, workload, root, where):
-                    yield _effect(workload, manifest, None, None)
-            elif group == GATEWAY_API:
-                yield from _of_gateway_api(manifest, scope, workload)
-            else:
-                yield _effect(workload, manifest, None, None)
+            if where is None or attached(manifest, workload, view.configuration.root, where):
+                yield _effect(manifest, None, None)
     if scope.sidecar is not None and not is_judged(scope.sidecar):
-        yield _effect(workload, scope.sidecar, None, None)
+        yield _effect(scope.sidecar, None, None)
+
+
+def effects_of_clients(view: View, scope: Scope) -> Iterator[Effect]:
+    """Those of resources of the Gateway API, at all clients of a scope."""
+    for group, kind in view.mesh.resources:
+        for manifest in view.of_kind(group, kind) if group == GATEWAY_API else ():
+            if not is_for_gateways(manifest):
+                yield from _of_gateway_api(manifest, scope)
 
 
 def is_empty(manifest: Object) -> bool:
@@ -96,7 +101,7 @@ def _is_gateway(parent: dict[str, Any]) -> bool:
     return (parent.get("kind") or "Gateway") in ("Gateway", "ListenerSet")
 
 
-def _of_gateway_api(manifest: Object, scope: Scope, workload: Workload) -> Iterator[Effect]:
+def _of_gateway_api(manifest: Object, scope: Scope) -> Iterator[Effect]:
     """A route, or a policy, for a Service: at the sidecars of the clients that know it."""
     spec = spec_of(manifest)
     references = items(spec.get("parentRefs")) + items(spec.get("targetRefs"))
@@ -105,8 +110,8 @@ def _of_gateway_api(manifest: Object, scope: Scope, workload: Workload) -> Itera
         name, namespace = str(service.get("name")), str(service.get("namespace") or manifest.namespace)
         host = resolved(name, namespace)
         if host in scope.hosts or name in scope.hosts:
-            yield _effect(workload, manifest, Direction.OUTBOUND, host if host in scope.hosts else name)
+            yield _effect(manifest, Direction.OUTBOUND, host if host in scope.hosts else name)
 
 
-def _effect(workload: Workload, manifest: Object, direction: Direction | None, peer: str | None) -> Effect:
-    return Effect(workload, direction, None, peer, Place(manifest, ()), Layer.REQUEST, What.NOT_JUDGED)
+def _effect(manifest: Object, direction: Direction | None, peer: str | None) -> Effect:
+    return Effect(direction, None, peer, Place(manifest, ()), Layer.REQUEST, What.NOT_JUDGED)

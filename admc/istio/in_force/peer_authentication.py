@@ -72,14 +72,14 @@ def effects(view: View, workload: Workload) -> Iterator[Effect]:
     own = modes(view, workload.namespace, workload)
     for port, (mode, place) in ((None, own.all), *own.ports.items()):
         if place is not None:
-            yield Effect(workload, Direction.INBOUND, port, None, place, Layer.CONNECTION, _WHATS[mode])
+            yield Effect(Direction.INBOUND, port, None, place, Layer.CONNECTION, _WHATS[mode])
 
 
 def for_workload(view: View, workload: Workload) -> Object | None:
     """The oldest with a selector for a workload."""
     if workload.namespace == view.configuration.root:
         return None
-    for manifest in view.of_kind(SECURITY, KIND):
+    for manifest in view.near(SECURITY, KIND, workload):
         labels = selector(manifest, MATCH_LABELS)
         if labels and manifest.namespace == workload.namespace and has_labels(workload, labels):
             return manifest
@@ -88,10 +88,7 @@ def for_workload(view: View, workload: Workload) -> Object | None:
 
 def for_namespace(view: View, namespace: str) -> Object | None:
     """The oldest without a selector."""
-    for manifest in view.of_kind(SECURITY, KIND):
-        if manifest.namespace == namespace and not selector(manifest, MATCH_LABELS):
-            return manifest
-    return None
+    return next(iter(view.for_all(SECURITY, KIND, namespace)), None)
 
 
 def _of_namespace(view: View, namespace: str) -> Object | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.in_force.hosts import resolved
 from admc.istio.in_force.protocols import Protocol, named_protocol, protocol_of
-from admc.istio.in_force.selection import WORKLOAD_LABELS, has_labels, items, mapping, selector
+from admc.istio.in_force.selection import WORKLOAD_LABELS, Labelled, has_labels, items, mapping, selector
 from admc.istio.mesh.model import Mesh, Proxy, Workload, spec_of
 from admc.istio.mesh.references import DOMAIN, NETWORKING
 from admc.manifests.documents import Object, at
@@ -77,18 +76,16 @@ def is_exported(exported: frozenset[str], namespace: str) -> bool:
 
 def hosts_of(mesh: Mesh, entries: Iterable[Object], exports: Exports) -> tuple[Host, ...]:
     """Each host once for each namespace that has it: the older one first."""
-    by_namespace: dict[str, list[Workload]] = defaultdict(list)
-    for workload in mesh.workloads:
-        by_namespace[workload.namespace].append(workload)
-    machines: dict[str, list[Object]] = defaultdict(list)
-    for entry in mesh.of_kind(NETWORKING, "WorkloadEntry"):
-        machines[entry.namespace].append(entry)
+    workloads = Labelled((it.namespace, it.labels, it) for it in mesh.workloads)
+    machines = Labelled(
+        (it.namespace, mapping(spec_of(it).get("labels")), it) for it in mesh.of_kind(NETWORKING, "WorkloadEntry")
+    )
     made: dict[tuple[str, str], Host] = {}
     for service in sorted(mesh.services, key=age):
-        host = _of_service(service, by_namespace[service.namespace], machines[service.namespace], exports)
+        host = _of_service(service, workloads, machines, exports)
         made[host.name, host.namespace] = host
     for entry in entries:
-        for host in _of_entry(entry, by_namespace[entry.namespace], machines[entry.namespace], exports):
+        for host in _of_entry(entry, workloads, machines, exports):
             made.setdefault((host.name, host.namespace), host)
     return tuple(made.values())
 
@@ -98,11 +95,10 @@ def age(manifest: Object) -> tuple[str, str, str]:
     return manifest.created or "", manifest.name, manifest.namespace
 
 
-def _of_service(service: Object, workloads: list[Workload], machines: list[Object], exports: Exports) -> Host:
+def _of_service(service: Object, workloads: Labelled[Workload], machines: Labelled[Object], exports: Exports) -> Host:
     spec = spec_of(service)
     labels = mapping(spec.get("selector"))
-    answering = tuple(it for it in workloads if labels and has_labels(it, labels))
-    others = [it for it in machines if labels and _machine_has(it, labels)]
+    answering, others = _endpoints(labels, service.namespace, workloads, machines)
     annotation = str(at(service.metadata, ("annotations", EXPORT_TO)) or "")
     name = f"{service.name}.{service.namespace}.svc.{DOMAIN}"
     exported = exported_to(annotation.split(",") if annotation else (), service.namespace, exports.hosts)
@@ -122,11 +118,12 @@ def _ports(spec: Mapping[str, Any]) -> Iterator[Port]:
         yield Port(number, protocol, at(port, ("targetPort",)) or number)
 
 
-def _of_entry(entry: Object, workloads: list[Workload], machines: list[Object], exports: Exports) -> Iterator[Host]:
+def _of_entry(
+    entry: Object, workloads: Labelled[Workload], machines: Labelled[Object], exports: Exports
+) -> Iterator[Host]:
     spec = spec_of(entry)
     labels = selector(entry, WORKLOAD_LABELS)
-    answering = tuple(it for it in workloads if labels and has_labels(it, labels))
-    others = [it for it in machines if labels and _machine_has(it, labels)]
+    answering, others = _endpoints(labels, entry.namespace, workloads, machines)
     endpoints = items(spec.get("endpoints"))
     exported = exported_to(items(spec.get("exportTo")), entry.namespace, exports.hosts)
     ports = tuple(
@@ -144,6 +141,16 @@ def _of_entry(entry: Object, workloads: list[Workload], machines: list[Object], 
     for name in items(spec.get("hosts")):
         host = resolved(str(name), entry.namespace)
         yield Host(host, entry.namespace, ports, entry, exported, answering, external, complete)
+
+
+def _endpoints(
+    labels: Mapping[str, Any], namespace: str, workloads: Labelled[Workload], machines: Labelled[Object]
+) -> tuple[tuple[Workload, ...], list[Object]]:
+    """The workloads and the machines that a selector selects. One without labels selects none."""
+    if not labels:
+        return (), []
+    answering = tuple(it for it in workloads.near(labels, namespace) if has_labels(it, labels))
+    return answering, [it for it in machines.near(labels, namespace) if _machine_has(it, labels)]
 
 
 def _have_sidecars(workloads: Iterable[Workload]) -> bool:

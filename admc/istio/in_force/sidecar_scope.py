@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.istio.in_force.delegates import http_routes
 from admc.istio.in_force.exports import exports_of_route
 from admc.istio.in_force.hosts import ByHost, is_wild, is_within, overlaps, resolved
-from admc.istio.in_force.registry import Host
-from admc.istio.in_force.selection import WORKLOAD_LABELS, has_labels, items, selector
+from admc.istio.in_force.registry import PUBLIC, Host
+from admc.istio.in_force.selection import WORKLOAD_LABELS, Selecting, has_labels, items, selector
 from admc.istio.mesh.model import Workload, spec_of
 from admc.istio.mesh.references import NETWORKING
 from admc.manifests.documents import Object, at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
+    from admc.istio.in_force.delegates import HttpRoutes
     from admc.istio.in_force.view import View
 
 MESH_GATEWAY: Final = "mesh"
@@ -75,28 +75,36 @@ class Scope(NamedTuple):
 class Scopes:
     """The scopes of a view. Each is made once."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, routes: HttpRoutes) -> None:
         self._view = view
         self._made: dict[tuple[str, int], Scope] = {}
-        self._sidecars: dict[str, list[Object]] = defaultdict(list)
+        self._for_all: dict[str, list[Object]] = defaultdict(list)
+        selecting = []
         for manifest in view.of_kind(NETWORKING, _SIDECAR):
-            self._sidecars[manifest.namespace].append(manifest)
+            if _has_selector(manifest):
+                selecting.append((manifest.namespace, selector(manifest, WORKLOAD_LABELS), manifest))
+            else:
+                self._for_all[manifest.namespace].append(manifest)
+        self._selecting = Selecting(selecting)
+        self._routed = [
+            _Routed(it, exports_of_route(view, it), tuple(hosts_of_route(it)), _leads(routes, it))
+            for it in view.of_kind(NETWORKING, "VirtualService")
+            if is_for_sidecars(it)
+        ]
 
     def of(self, workload: Workload) -> Scope:
         sidecar = self.sidecar(workload)
         key = workload.namespace, id(sidecar)
         if key not in self._made:
-            self._made[key] = _scope(self._view, workload.namespace, sidecar)
+            self._made[key] = _scope(self._view, self._routed, workload.namespace, sidecar)
         return self._made[key]
 
     def sidecar(self, workload: Workload) -> Object | None:
         """The Sidecar resource that holds for a workload."""
-        own = self._sidecars.get(workload.namespace, [])
-        selecting = [it for it in own if _has_selector(it) and has_labels(workload, selector(it, WORKLOAD_LABELS))]
-        for_all = [it for it in own if not _has_selector(it)]
-        if workload.namespace != self._view.configuration.root:
-            for_all += [it for it in self._sidecars.get(self._view.configuration.root, []) if not _has_selector(it)]
-        return next(iter((*selecting, *for_all)), None)
+        near = self._selecting.near(workload.labels, workload.namespace)
+        selecting = [it for it in near if has_labels(workload, selector(it, WORKLOAD_LABELS))]
+        for_all = [self._for_all.get(name, []) for name in (workload.namespace, self._view.configuration.root)]
+        return next((it for listed in (selecting, *for_all) for it in listed), None)
 
 
 def is_judged(sidecar: Object) -> bool:
@@ -144,18 +152,38 @@ def _imports(names: tuple[Any, ...], namespace: str) -> _Imports:
     )
 
 
-def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
+class _Routed(NamedTuple):
+    """A VirtualService for sidecars."""
+
+    resource: Object
+    exported: frozenset[str]
+    hosts: tuple[str, ...]
+    leads: tuple[_Lead, ...]
+
+
+class _Lead(NamedTuple):
+    """A host to which a route leads."""
+
+    namespaces: frozenset[str]
+    """Those of the clients that the route is for; none for all."""
+    host: str
+    port: int | None
+    """None where the route names none."""
+
+
+def _scope(view: View, routed: list[_Routed], namespace: str, sidecar: Object | None) -> Scope:
     egress = items(spec_of(sidecar).get("egress")) if sidecar is not None else []
     visible = [host for host in view.hosts if host.is_seen(namespace)]
-    ordered = _virtual_services(view, namespace)
+    ordered = _virtual_services(routed, namespace)
     listeners = tuple(_listener(part, namespace, visible, ordered) for part in egress or [{"hosts": _ALL}])
     known: dict[str, Host] = {}
     for listener in listeners:
         for name, host in listener.hosts.items():
             known[name] = _with_ports(known[name], host) if name in known else host
+    leads = {id(it.resource): it.leads for it in ordered}
     for listener in listeners:
         for virtual_service in listener.virtual_services:
-            for name, ports in _destinations(view, virtual_service, namespace).items():
+            for name, ports in _destinations(leads[id(virtual_service)], namespace).items():
                 # Istio takes one of the sidecar's own namespace also where that is not exported to it.
                 named = view.by_name.get(name, ())
                 chosen = _preferred(
@@ -170,31 +198,37 @@ def _scope(view: View, namespace: str, sidecar: Object | None) -> Scope:
     return Scope(namespace, sidecar, listeners, known)
 
 
-def _destinations(view: View, virtual_service: Object, namespace: str) -> dict[str, set[int | None]]:
-    """The hosts to which the routes for a namespace lead, with their ports; None where a route names none."""
+def _destinations(leads: tuple[_Lead, ...], namespace: str) -> dict[str, set[int | None]]:
+    """The hosts to which the routes for a namespace lead, with their ports."""
     made: dict[str, set[int | None]] = defaultdict(set)
-    for route in http_routes(view, virtual_service):
-        asked = [at(match, ("sourceNamespace",)) for match in items(route.data.get("match"))]
-        asked = [name for name in asked if name]
-        if not asked or namespace in asked:
-            parts = [at(it, ("destination",)) for it in items(route.data.get("route"))]
-            parts += [route.data.get("mirror"), *(at(it, ("destination",)) for it in items(route.data.get("mirrors")))]
-            _add_destinations(made, parts, route.place.object.namespace)
-    for protocol in ("tcp", "tls"):
-        for rule in items(spec_of(virtual_service).get(protocol)):
-            parts = [at(it, ("destination",)) for it in items(at(rule, ("route",)))]
-            _add_destinations(made, parts, virtual_service.namespace)
+    for namespaces, host, port in leads:
+        if not namespaces or namespace in namespaces:
+            made[host].add(port)
     return made
 
 
-def _add_destinations(made: dict[str, set[int | None]], parts: list[Any], namespace: str) -> None:
+def _leads(routes: HttpRoutes, virtual_service: Object) -> tuple[_Lead, ...]:
+    made: list[_Lead] = []
+    for route in routes.of(virtual_service):
+        asked = [at(match, ("sourceNamespace",)) for match in items(route.data.get("match"))]
+        parts = [at(it, ("destination",)) for it in items(route.data.get("route"))]
+        parts += [route.data.get("mirror"), *(at(it, ("destination",)) for it in items(route.data.get("mirrors")))]
+        made += _leads_of(parts, route.place.object.namespace, frozenset(filter(None, asked)))
+    for protocol in ("tcp", "tls"):
+        for rule in items(spec_of(virtual_service).get(protocol)):
+            parts = [at(it, ("destination",)) for it in items(at(rule, ("route",)))]
+            made += _leads_of(parts, virtual_service.namespace, frozenset())
+    return tuple(made)
+
+
+def _leads_of(parts: list[Any], namespace: str, asked: frozenset[str]) -> Iterator[_Lead]:
     for part in parts:
         host = at(part, ("host",))
         if isinstance(host, str) and host:
-            made[resolved(host, namespace)].add(at(part, ("port", "number")) or None)
+            yield _Lead(asked, resolved(host, namespace), at(part, ("port", "number")) or None)
 
 
-def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Object, ...]) -> Listener:
+def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[_Routed, ...]) -> Listener:
     imports = _imports(tuple(items(at(part, ("hosts",))) or _ALL), namespace)
     number = at(part, ("port", "number"))
     by_name: dict[str, list[Host]] = defaultdict(list)
@@ -206,23 +240,22 @@ def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[Obj
         preferred = _preferred(listed, namespace)
         if preferred is not None and _has_port(preferred, number):
             hosts[name] = _at_port(preferred, number)
-    chosen = tuple(it for it in ordered if _imports_route(it, imports))
-    return Listener(number or None, hosts, chosen, _named(chosen, hosts))
+    chosen = [it for it in ordered if _imports_route(it, imports)]
+    return Listener(number or None, hosts, tuple(it.resource for it in chosen), _named(chosen, hosts))
 
 
-def _named(chosen: tuple[Object, ...], hosts: Mapping[str, Host]) -> tuple[Named, ...]:
+def _named(chosen: list[_Routed], hosts: Mapping[str, Host]) -> tuple[Named, ...]:
     first: dict[str, Object] = {}
-    names = [(resource, hosts_of_route(resource)) for resource in chosen]
-    for resource, own in names:
-        for name in own:
-            first.setdefault(name, resource)
+    for it in chosen:
+        for name in it.hosts:
+            first.setdefault(name, it.resource)
     by_host = ByHost(first)
     best = {host: by_host.most_specific(host) for host in hosts} if any(map(is_wild, first)) else {}
-    return tuple(_hosts_named(resource, own, hosts, best) for resource, own in names)
+    return tuple(_hosts_named(it.resource, it.hosts, hosts, best) for it in chosen)
 
 
 def _hosts_named(
-    resource: Object, names: list[str], hosts: Mapping[str, Host], best: Mapping[str, Object | None]
+    resource: Object, names: tuple[str, ...], hosts: Mapping[str, Host], best: Mapping[str, Object | None]
 ) -> Named:
     known: dict[str, Host] = {}
     by_name: dict[str, tuple[Host, ...]] = {}
@@ -256,8 +289,8 @@ def _with_ports(host: Host, other: Host) -> Host:
     return host._replace(ports=tuple({port.number: port for port in (*other.ports, *host.ports)}.values()))
 
 
-def _imports_route(virtual_service: Object, imports: _Imports) -> bool:
-    return any(imports.has(host, virtual_service.namespace, both_ways=True) for host in hosts_of_route(virtual_service))
+def _imports_route(routed: _Routed, imports: _Imports) -> bool:
+    return any(imports.has(host, routed.resource.namespace, both_ways=True) for host in routed.hosts)
 
 
 def hosts_of_route(virtual_service: Object) -> list[str]:
@@ -271,19 +304,16 @@ def _preferred(hosts: list[Host], namespace: str) -> Host | None:
     return min(hosts, key=lambda it: (it.namespace != namespace, not it.is_service, it.object.created or ""))
 
 
-def _virtual_services(view: View, namespace: str) -> tuple[Object, ...]:
-    """Those for sidecars that a namespace sees: private ones, those for it by name, public ones; each by age."""
-    private: list[Object] = []
-    named: list[Object] = []
-    public: list[Object] = []
-    for manifest in view.of_kind(NETWORKING, "VirtualService"):
-        if not is_for_sidecars(manifest):
-            continue
-        exported = exports_of_route(view, manifest)
-        if exported == frozenset("*"):
-            public.append(manifest)
-        elif namespace in exported:
-            (private if manifest.namespace == namespace else named).append(manifest)
+def _virtual_services(routed: list[_Routed], namespace: str) -> tuple[_Routed, ...]:
+    """Those that a namespace sees: private ones, those for it by name, public ones; each by age."""
+    private: list[_Routed] = []
+    named: list[_Routed] = []
+    public: list[_Routed] = []
+    for it in routed:
+        if PUBLIC in it.exported:
+            public.append(it)
+        elif namespace in it.exported:
+            (private if it.resource.namespace == namespace else named).append(it)
     return (*private, *named, *public)
 
 

@@ -29,7 +29,7 @@ def effects(view: View, workload: Workload) -> Iterator[Effect]:
         for part in _PARTS:
             if any(not _is_off(mapping(it)) for it in items(spec_of(manifest).get(part))):
                 place = Place(manifest, ("spec", part))
-                yield Effect(workload, None, None, None, place, Layer.REQUEST, What.TELEMETRY)
+                yield Effect(None, None, None, place, Layer.REQUEST, What.TELEMETRY)
 
 
 def applied(view: View, workload: Workload) -> Iterator[Object]:
@@ -38,17 +38,14 @@ def applied(view: View, workload: Workload) -> Iterator[Object]:
         for_all = for_namespace(view, namespace)
         if for_all is not None:
             yield for_all
-    for manifest in view.of_kind(TELEMETRY, KIND):
+    for manifest in view.near(TELEMETRY, KIND, workload):
         own = manifest.namespace == workload.namespace and selector(manifest, MATCH_LABELS)
         if own and attached(manifest, workload, view.configuration.root):
             yield manifest
 
 
 def for_namespace(view: View, namespace: str) -> Object | None:
-    for manifest in view.of_kind(TELEMETRY, KIND):
-        if manifest.namespace == namespace and not selector(manifest, MATCH_LABELS) and not targets(manifest):
-            return manifest
-    return None
+    return next((it for it in view.for_all(TELEMETRY, KIND, namespace) if not targets(it)), None)
 
 
 def _is_off(part: dict[str, Any]) -> bool:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.istio.in_force import not_judged, peer_authentication, telemetry
 from admc.istio.in_force.authorization import never_matches
 from admc.istio.in_force.effects import Cause, Unused, key_of_place
-from admc.istio.in_force.hosts import overlaps, resolved
+from admc.istio.in_force.hosts import Names, resolved
 from admc.istio.in_force.selection import (
     MATCH_LABELS,
     WORKLOAD_LABELS,
+    Labelled,
     has_labels,
     items,
     mapping,
@@ -19,18 +21,19 @@ from admc.istio.in_force.selection import (
     targets,
 )
 from admc.istio.in_force.sidecar_scope import MESH_GATEWAY, hosts_of_route, is_for_sidecars
-from admc.istio.in_force.view import SECURITY, TELEMETRY
+from admc.istio.in_force.view import SECURITY, TELEMETRY, key_of
 from admc.istio.mesh.model import Mesh, Place, Proxy, spec_of
 from admc.istio.mesh.presence import REVISION
 from admc.istio.mesh.references import NETWORKING, destinations
 from admc.manifests.documents import Object, Where, at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from admc.istio.in_force.clients import Clients
     from admc.istio.in_force.destination_rules import Rule
-    from admc.istio.in_force.effects import PlaceKey
-    from admc.istio.in_force.judge import InForce, Judged
+    from admc.istio.in_force.effects import Effect, PlaceKey
+    from admc.istio.in_force.judge import InForce
     from admc.istio.in_force.view import View
     from admc.istio.mesh.model import Workload
 
@@ -56,6 +59,8 @@ class _Known:
         self.used: set[int] = set()
         self.places: set[PlaceKey] = set()
         self.plain: set[int] = set()
+        self.seen: set[int] = set()
+        """The VirtualServices that a sidecar sees."""
         self.behind: dict[PlaceKey, Place] = {}
         self.subsets: set[tuple[str, str | None]] = set()
         """Those to which routes lead, with their hosts."""
@@ -68,46 +73,100 @@ class _Known:
                 for destination in destinations(manifest):
                     self.of_gateways.add(destination.host.lower())
                     self.subsets.add((destination.host.lower(), destination.subset))
-        self._by_labels: dict[int, bool] = {}
-        """For each scope whether its rules depend on the labels of a client."""
+        outbound: set[int] = set()
+        for clients, (first, *_) in judged.classes:
+            self._add_effects(clients.effects)
+            if id(clients.outbound) not in outbound:
+                outbound.add(id(clients.outbound))
+                self._add(clients, first)
         for sidecar in judged.sidecars:
-            self._add(sidecar)
+            self._add_effects(sidecar.own)
 
-    def _add(self, sidecar: Judged) -> None:
-        for effect in sidecar.effects:
+    def _add_effects(self, effects: Iterable[Effect]) -> None:
+        """Those of the calls of a workload."""
+        for effect in effects:
             self.called.add(id(effect.resource.object))
-        for effect in (*sidecar.effects, *sidecar.uncalled):
             self.used.add(id(effect.resource.object))
             self.places.add(key_of_place(effect.resource))
-        for taken in sidecar.taken:
+
+    def _add(self, clients: Clients, client: Workload) -> None:
+        """What is in force for all hosts that clients see, also for those that they do not call."""
+        for effect in clients.outbound.effects:
+            self.used.add(id(effect.resource.object))
+            self.places.add(key_of_place(effect.resource))
+        for taken in clients.routing.taken:
             self.subsets |= {(target.host, target.subset) for target in taken.targets}
             for place in taken.places:
                 self.places.add(key_of_place(place))
                 (self.plain if taken.is_plain else self.used).add(id(place.object))
-        for behind in sidecar.behind:
+        for behind in clients.routing.behind:
             self.behind.setdefault(key_of_place(behind.place), behind.by)
-        self._add_rules(sidecar)
-        if sidecar.scope.sidecar is not None:
-            self.used.add(id(sidecar.scope.sidecar))
-            self.called.add(id(sidecar.scope.sidecar))
-
-    def _add_rules(self, sidecar: Judged) -> None:
-        rules, namespace = self.judged.rules[sidecar.view.revision], sidecar.workload.namespace
-        scope = id(sidecar.scope.hosts)
-        if scope not in self._by_labels:
-            all_for = [it for host in sidecar.scope.hosts.values() for it in rules.all_for(namespace, host)]
-            self._by_labels[scope] = any(rule.selector is not None for rule in all_for)
-        elif not self._by_labels[scope]:
-            return  # the same as for the other sidecars of the scope
-        for host in sidecar.scope.hosts.values():
-            chosen = rules.for_client(namespace, host, sidecar.workload), rules.for_server(namespace, host)
+        rules, scope = self.judged.rules[clients.view.revision], clients.scope
+        for host in scope.hosts.values():
+            chosen = rules.for_client(scope.namespace, host, client), rules.for_server(scope.namespace, host)
             for rule in filter(None, chosen):
                 for manifest in rule.objects:
                     self.rules[id(manifest)][id(rule)] = rule
+        for listener in scope.listeners:
+            self.seen.update(map(id, listener.virtual_services))
+        if scope.sidecar is not None:
+            self.used.add(id(scope.sidecar))
+            self.called.add(id(scope.sidecar))
 
-    @property
+    @cached_property
     def views(self) -> list[View]:
-        return list({it.view.revision: it.view for it in self.judged.sidecars}.values())
+        return list({clients.view.revision: clients.view for clients, _ in self.judged.classes}.values())
+
+    @cached_property
+    def hosts(self) -> Names:
+        """All hosts that sidecars may know."""
+        return Names(name for view in self.views for name in view.by_name)
+
+    @cached_property
+    def hosts_of_gateways(self) -> Names:
+        return Names(self.of_gateways)
+
+    @cached_property
+    def hosts_of_subsets(self) -> Mapping[str | None, Names]:
+        """The hosts to which routes lead, by the subset."""
+        made: dict[str | None, set[str]] = defaultdict(set)
+        for host, subset in self.subsets:
+            made[subset].add(host)
+        return {subset: Names(hosts) for subset, hosts in made.items()}
+
+    @cached_property
+    def delegates(self) -> frozenset[tuple[str, str]]:
+        """Namespace and name of each VirtualService to which another one delegates."""
+        made = set()
+        for manifest in self.mesh.of_kind(NETWORKING, "VirtualService"):
+            for route in items(spec_of(manifest).get("http")):
+                delegate = mapping(at(route, ("delegate",)))
+                made.add((str(delegate.get("namespace") or manifest.namespace), str(delegate.get("name"))))
+        return frozenset(made)
+
+    @cached_property
+    def gateways(self) -> frozenset[tuple[str, str]]:
+        """Namespace and name of each Gateway."""
+        return frozenset((it.namespace, it.name) for it in self.mesh.of_kind(NETWORKING, "Gateway"))
+
+    @cached_property
+    def gateway_workloads(self) -> list[Workload]:
+        return [it for it in self.mesh.workloads if it.number(Proxy.GATEWAY)]
+
+    def selected(self, namespace: str, labels: Mapping[str, Any]) -> list[Workload]:
+        """The workloads of a namespace that a selector selects."""
+        return [it for it in self._labelled.near(labels, namespace) if has_labels(it, labels)]
+
+    def selected_of_all(self, labels: Mapping[str, Any]) -> list[Workload]:
+        return [it for it in self._labelled_of_all.near(labels, "") if has_labels(it, labels)]
+
+    @cached_property
+    def _labelled(self) -> Labelled[Workload]:
+        return Labelled((it.namespace, it.labels, it) for it in self.mesh.workloads)
+
+    @cached_property
+    def _labelled_of_all(self) -> Labelled[Workload]:
+        return Labelled(("", it.labels, it) for it in self.mesh.workloads)
 
 
 def unused(mesh: Mesh, judged: InForce) -> tuple[Unused, ...]:
@@ -147,7 +206,7 @@ def _selected(known: _Known, kind: tuple[str, str], manifest: Object, whole: Pla
     where = _SELECTED[kind]
     labels = selector(manifest, where)
     if kind[1] in ("PeerAuthentication", "Sidecar") and labels and manifest.namespace == root:
-        own = [it for it in known.mesh.workloads if it.namespace == root and has_labels(it, labels)]
+        own = known.selected(root, labels)
         if kind[1] == "PeerAuthentication" or not own:
             yield Unused(Place(manifest, ("spec", *where)), Cause.ROOT_SELECTOR)
             return
@@ -157,7 +216,8 @@ def _selected(known: _Known, kind: tuple[str, str], manifest: Object, whole: Pla
     if not_judged.is_empty(manifest):
         yield Unused(whole, Cause.NEVER_MATCHES)
         return
-    selected = [it for it in known.mesh.workloads if _is_selected(manifest, it, labels, root)]
+    namespace = manifest.namespace
+    selected = known.selected_of_all(labels) if namespace == root else known.selected(namespace, labels)
     proxies = {proxy for it in selected for proxy in Proxy if proxy is not Proxy.NONE and it.number(proxy)}
     if not selected:
         yield Unused(whole, Cause.NO_WORKLOAD)
@@ -176,10 +236,6 @@ def _root(known: _Known) -> str:
     return views[0].configuration.root if views else "istio-system"
 
 
-def _is_selected(manifest: Object, workload: Workload, labels: Any, root: str) -> bool:
-    return manifest.namespace in (workload.namespace, root) and has_labels(workload, labels)
-
-
 def _older(known: _Known, kind: str, manifest: Object) -> Object | None:
     """The older resource that takes the place of one for a whole namespace, or for the same workloads."""
     for view in known.views:
@@ -189,9 +245,9 @@ def _older(known: _Known, kind: str, manifest: Object) -> Object | None:
         elif kind == "PeerAuthentication" and not selector(manifest, MATCH_LABELS):
             other = peer_authentication.for_namespace(view, manifest.namespace)
         elif kind == "PeerAuthentication":
-            labels = selector(manifest, MATCH_LABELS)
-            own = [it for it in view.workloads if it.namespace == manifest.namespace and has_labels(it, labels)]
-            chosen = (peer_authentication.for_workload(view, it) for it in own)
+            own = known.selected(manifest.namespace, selector(manifest, MATCH_LABELS))
+            of_view = {key_of(it) for it in view.workloads}
+            chosen = (peer_authentication.for_workload(view, it) for it in own if key_of(it) in of_view)
             other = next((it for it in chosen if it is not None and it is not manifest), None)
         elif kind == "Sidecar":
             listed = view.of_kind(NETWORKING, kind)
@@ -207,7 +263,7 @@ def _older(known: _Known, kind: str, manifest: Object) -> Object | None:
 def _virtual_service(known: _Known, manifest: Object, whole: Place) -> Iterator[Unused]:
     yield from _gateways_of(known, manifest)
     if not spec_of(manifest).get("hosts"):
-        if id(manifest) not in known.used | known.plain and not _is_delegate(known, manifest):
+        if id(manifest) not in known.used | known.plain and (manifest.namespace, manifest.name) not in known.delegates:
             yield Unused(whole, Cause.NO_DELEGATION)
         return
     if not is_for_sidecars(manifest) or not known.judged.sidecars:
@@ -240,38 +296,23 @@ def _virtual_service(known: _Known, manifest: Object, whole: Place) -> Iterator[
 
 def _cause(known: _Known, manifest: Object) -> Cause:
     names = hosts_of_route(manifest)
-    if not any(overlaps(name, host) for view in known.views for host in view.by_name for name in names):
+    if not any(map(known.hosts.overlap, names)):
         return Cause.NO_HOST
-    listeners = [listener for it in known.judged.sidecars for listener in it.scope.listeners]
-    seen = any(it is manifest for listener in listeners for it in listener.virtual_services)
-    return Cause.NO_PORT if seen else Cause.NOT_SEEN
-
-
-def _is_delegate(known: _Known, manifest: Object) -> bool:
-    for other in known.mesh.of_kind(NETWORKING, "VirtualService"):
-        for route in items(spec_of(other).get("http")):
-            delegate = mapping(at(route, ("delegate",)))
-            if (delegate.get("namespace") or other.namespace, delegate.get("name")) == (
-                manifest.namespace,
-                manifest.name,
-            ):
-                return True
-    return False
+    return Cause.NO_PORT if id(manifest) in known.seen else Cause.NOT_SEEN
 
 
 def _gateways_of(known: _Known, manifest: Object) -> Iterator[Unused]:
     """The gateways that a VirtualService names and that are not there. Without any, there is nothing to compare."""
-    there = {(it.namespace, it.name) for it in known.mesh.of_kind(NETWORKING, "Gateway")}
-    for index, name in enumerate(items(spec_of(manifest).get("gateways")) if there else ()):
+    for index, name in enumerate(items(spec_of(manifest).get("gateways")) if known.gateways else ()):
         namespace, _, own = str(name).rpartition("/")
-        if name != MESH_GATEWAY and (namespace or manifest.namespace, own) not in there:
+        if name != MESH_GATEWAY and (namespace or manifest.namespace, own) not in known.gateways:
             yield Unused(Place(manifest, ("spec", "gateways", index)), Cause.NO_GATEWAY)
 
 
 def _gateway(known: _Known, manifest: Object, whole: Place) -> Iterator[Unused]:
     """A Gateway whose selector selects no gateway. Without any, there is nothing to compare."""
-    gateways = [it for it in known.mesh.workloads if it.number(Proxy.GATEWAY)]
     labels = selector(manifest, ("selector",))
+    gateways = known.gateway_workloads
     if gateways and labels and not any(has_labels(it, labels) for it in gateways):
         yield Unused(whole, Cause.NO_GATEWAY)
 
@@ -283,11 +324,11 @@ def _destination_rule(known: _Known, manifest: Object, whole: Place) -> Iterator
     if not known.judged.sidecars:
         return
     host = resolved(str(spec_of(manifest).get("host", "")), manifest.namespace)
-    if not any(overlaps(host, name) for view in known.views for name in view.by_name):
+    if not known.hosts.overlap(host):
         yield Unused(whole, Cause.NO_HOST)
         return
     chosen = list(known.rules.get(id(manifest), {}).values())
-    is_of_gateways = any(overlaps(host, name) for name in known.of_gateways)
+    is_of_gateways = known.hosts_of_gateways.overlap(host)
     if not chosen:
         if not is_of_gateways:
             yield Unused(whole, Cause.NOT_SEEN)
@@ -319,5 +360,7 @@ def _subsets(known: _Known, manifest: Object, chosen: list[Rule]) -> Iterator[Un
         older = next((rule.subsets[name] for rule in chosen if rule.subsets[name].object is not manifest), None)
         if older is not None:
             yield Unused(place, Cause.OLDER_WINS, older)
-        elif not any(overlaps(rule.host, host) and name == of for rule in chosen for host, of in known.subsets):
+        elif name not in known.hosts_of_subsets or not any(
+            known.hosts_of_subsets[name].overlap(rule.host) for rule in chosen
+        ):
             yield Unused(place, Cause.NO_ROUTE)

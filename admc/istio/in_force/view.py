@@ -9,14 +9,17 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from admc.istio.in_force.registry import Exports, Host, age, hosts_of
+from admc.istio.in_force.selection import MATCH_LABELS, Selecting, selector
 from admc.istio.mesh.model import Mesh, Proxy, Revision, Workload
 from admc.istio.mesh.presence import DEFAULT_REVISION, REVISION
 from admc.istio.mesh.references import NETWORKING
 from admc.istio.schemas.mesh_config import DEFAULTS
-from admc.manifests.documents import Object, at
+from admc.manifests.documents import Object, Where, at
 
 SECURITY: Final = "security.istio.io"
 TELEMETRY: Final = "telemetry.istio.io"
+WorkloadKey = tuple[str, str, str]
+"""Namespace, kind and name of a workload."""
 
 
 class Configuration(NamedTuple):
@@ -58,6 +61,25 @@ class View:
             for key, listed in self.mesh.resources.items()
         }
 
+    def near(self, group: str, kind: str, workload: Workload, where: Where = MATCH_LABELS) -> list[Object]:
+        """The resources of a kind that may select a workload: of its namespace and the root, the older ones first."""
+        return self._near(group, kind, where).near(workload.labels, workload.namespace, self.configuration.root)
+
+    def for_all(self, group: str, kind: str, namespace: str) -> list[Object]:
+        """The resources of a kind that select each workload of a namespace, the older ones first."""
+        near = self._near(group, kind, MATCH_LABELS).near({}, namespace)
+        return [it for it in near if not selector(it, MATCH_LABELS)]
+
+    def _near(self, group: str, kind: str, where: Where) -> Selecting[Object]:
+        if (group, kind) not in self._selecting:
+            listed = self.of_kind(group, kind)
+            self._selecting[group, kind] = Selecting((it.namespace, selector(it, where), it) for it in listed)
+        return self._selecting[group, kind]
+
+    @cached_property
+    def _selecting(self) -> dict[tuple[str, str], Selecting[Object]]:
+        return {}
+
     def reads(self, manifest: Object) -> bool:
         """Whether this revision reads a resource: one that names a revision is for that one alone."""
         name = at(manifest.metadata, ("labels", REVISION))
@@ -75,16 +97,16 @@ class View:
         return {name: tuple(listed) for name, listed in made.items()}
 
     @cached_property
-    def hosts_of_workload(self) -> Mapping[tuple[str, str, str], tuple[Host, ...]]:
+    def hosts_of_workload(self) -> Mapping[WorkloadKey, tuple[Host, ...]]:
         """The hosts for which a workload answers, the older ones first."""
-        made: dict[tuple[str, str, str], list[Host]] = defaultdict(list)
+        made: dict[WorkloadKey, list[Host]] = defaultdict(list)
         for host in self.hosts:
             for workload in host.workloads:
                 made[key_of(workload)].append(host)
         return {key: tuple(listed) for key, listed in made.items()}
 
 
-def key_of(workload: Workload) -> tuple[str, str, str]:
+def key_of(workload: Workload) -> WorkloadKey:
     return workload.namespace, workload.kind, workload.name
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from admc.istio.in_force.delegates import Route, http_routes
 from admc.istio.in_force.effects import Direction, Effect, Layer, What, key_of_place
 from admc.istio.in_force.hosts import overlaps, resolved
 from admc.istio.in_force.protocols import Protocol
@@ -18,10 +17,10 @@ from admc.istio.mesh.model import Place, Workload, spec_of
 from admc.manifests.documents import at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
+    from admc.istio.in_force.delegates import HttpRoutes, Route
     from admc.istio.in_force.registry import Host, Port
-    from admc.istio.in_force.view import View
     from admc.manifests.documents import Object
 
 _UNKNOWN_HOSTS_PORT: Final = 80
@@ -93,27 +92,32 @@ def _ways(protocol: Protocol) -> tuple[bool, ...]:
 class Router:
     """The routes of a view: the same for all sidecars of a scope, unless a route asks for labels of the client."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._made: dict[int, Routing] = {}
-        self._routes: dict[int, tuple[Route, ...]] = {}
+    def __init__(self, routes: HttpRoutes) -> None:
+        self._routes = routes
+        self._selectors: dict[int, tuple[Mapping[str, Any], ...]] = {}
+        self._asking: dict[int, bool] = {}
+        self._made: dict[tuple[int, str, int], _Held] = {}
+
+    def selectors(self, scope: Scope) -> Iterator[Mapping[str, Any]]:
+        """The labels of clients for which the routes of a scope ask."""
+        for listener in scope.listeners:
+            for resource in listener.virtual_services:
+                yield from self._selectors_of(resource)
+
+    def _selectors_of(self, resource: Object) -> tuple[Mapping[str, Any], ...]:
+        if id(resource) not in self._selectors:
+            labels = (mapping(at(match, ("sourceLabels",))) for match in self._matches(resource))
+            self._selectors[id(resource)] = tuple(filter(None, labels))
+        return self._selectors[id(resource)]
+
+    def _matches(self, resource: Object) -> Iterator[Any]:
+        for route in self._routes.of(resource):
+            yield from items(route.data.get("match"))
+        for kind in ("tcp", "tls"):
+            for rule in items(spec_of(resource).get(kind)):
+                yield from items(at(rule, ("match",)))
 
     def routing(self, scope: Scope, workload: Workload) -> Routing:
-        key = id(scope.listeners)
-        if key not in self._made:
-            made = self._routing(scope, workload)
-            if _asks_for_labels(scope, self.routes):
-                return made
-            self._made[key] = made
-        return self._made[key]
-
-    def routes(self, resource: Object) -> tuple[Route, ...]:
-        """The HTTP routes of a VirtualService."""
-        if id(resource) not in self._routes:
-            self._routes[id(resource)] = http_routes(self._view, resource)
-        return self._routes[id(resource)]
-
-    def _routing(self, scope: Scope, workload: Workload) -> Routing:
         taken: dict[tuple[str, int], Taken] = {}
         connections: list[Taken] = []
         behind: list[Behind] = []
@@ -129,46 +133,54 @@ class Router:
         # Where the protocol of a port is detected for all hosts, each has its own routes, and other names have none.
         shared = {it.number for host in listener.hosts.values() for it in host.ports if it.protocol in _DECLARED_HTTP}
         for named in listener.named:
-            routes = self.routes(named.resource)
-            if not routes:
+            if not self._routes.of(named.resource):
                 continue
             places = [(it.name, port.number) for it in named.known for port in it.ports if port.protocol.may_be_http]
             numbers = {_UNKNOWN_HOSTS_PORT, *(number for _, number in places)} & shared
             places += [(name, number) for number in sorted(numbers) for name in named.unknown(number)]
             for name, number in places:
                 if scope.listener(number) is listener:
-                    yield from _at(named.resource, routes, name, number, workload, behind)
+                    held = self._at(named.resource, name, number, workload)
+                    behind += held.behind
+                    if held.taken is not None:
+                        yield held.taken
+
+    def _at(self, resource: Object, host: str, port: int, workload: Workload) -> _Held:
+        if self._asks_for_client(resource):
+            return _at(resource, self._routes.of(resource), host, port, workload)
+        key = id(resource), host, port
+        if key not in self._made:
+            self._made[key] = _at(resource, self._routes.of(resource), host, port, workload)
+        return self._made[key]
+
+    def _asks_for_client(self, resource: Object) -> bool:
+        """Whether its routes are others for other clients."""
+        if id(resource) not in self._asking:
+            asked = (at(match, ("sourceNamespace",)) for match in self._matches(resource))
+            self._asking[id(resource)] = bool(self._selectors_of(resource)) or any(asked)
+        return self._asking[id(resource)]
 
 
-def _asks_for_labels(scope: Scope, routes: Callable[[Object], tuple[Route, ...]]) -> bool:
-    for listener in scope.listeners:
-        for resource in listener.virtual_services:
-            rules = [route.data for route in routes(resource)]
-            rules += [rule for kind in ("tcp", "tls") for rule in items(spec_of(resource).get(kind))]
-            if any(at(match, ("sourceLabels",)) for rule in rules for match in items(at(rule, ("match",)))):
-                return True
-    return False
-
-
-def effects(workload: Workload, routes: Routing) -> Iterator[Effect]:
+def effects(routes: Routing) -> Iterator[Effect]:
     for one in routes.taken:
         if not one.is_plain:
             for place in one.places:
-                yield Effect(workload, Direction.OUTBOUND, one.port, one.host, place, Layer.REQUEST, What.ROUTE)
+                yield Effect(Direction.OUTBOUND, one.port, one.host, place, Layer.REQUEST, What.ROUTE)
 
 
 # ---- HTTP ----
 
 
-def _at(
-    resource: Object,
-    routes: tuple[Route, ...],
-    host: str,
-    port: int,
-    workload: Workload,
-    behind: list[Behind],
-) -> Iterator[Taken]:
+class _Held(NamedTuple):
+    """The routes of one resource for a host at a port, and those of it that do not count."""
+
+    taken: Taken | None
+    behind: tuple[Behind, ...]
+
+
+def _at(resource: Object, routes: tuple[Route, ...], host: str, port: int, workload: Workload) -> _Held:
     held: list[Route] = []
+    behind: list[Behind] = []
     takes_all: Route | None = None
     for route in routes:
         if takes_all is not None:
@@ -182,11 +194,12 @@ def _at(
         if not matches or any(_takes_all(it) for it in own):
             takes_all = route
     if not held:
-        return
+        return _Held(None, tuple(behind))
     plain = takes_all is not None and all(_is_plain(route, host, port) for route in held)
     targets = tuple(target for route in held for target in _targets(route, port))
     places = {key_of_place(place): place for route in held for place in (route.parent, route.place)}
-    yield Taken(host, port, resource, tuple(places.values()), plain, targets, is_http=True, takes_all=True)
+    taken = Taken(host, port, resource, tuple(places.values()), plain, targets, is_http=True, takes_all=True)
+    return _Held(taken, tuple(behind))
 
 
 def _fits(match: Any, workload: Workload, port: int) -> bool:

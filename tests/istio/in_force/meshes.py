@@ -79,13 +79,15 @@ def judged(*documents: Json, calls: Calls = EVERY_CALL) -> tuple[Mesh, InForce]:
 def lines(*documents: Json, calls: Calls = EVERY_CALL, kind: str = "") -> set[str]:
     """Each effect: `cart> pay:80 VirtualService/v a route`, `cart< :8080 ...` for inbound."""
     made = set()
-    for effect in judged(*documents, calls=calls)[1].effects:
-        of = effect.resource.object
-        if kind in ("", of.kind):
-            arrow = {None: "=", "inbound": "<", "outbound": ">"}[effect.direction]
-            host = "" if effect.peer is None else " " + effect.peer.removesuffix(".svc.cluster.local")
-            number = "" if effect.port is None else f":{effect.port}"
-            made.add(f"{effect.workload.name}{arrow}{host}{number} {of.name}: {effect.what} ({int(effect.layer)})")
+    for sidecar in judged(*documents, calls=calls)[1].sidecars:
+        for effect in sidecar.effects:
+            of = effect.resource.object
+            if kind in ("", of.kind):
+                arrow = {None: "=", "inbound": "<", "outbound": ">"}[effect.direction]
+                host = "" if effect.peer is None else " " + effect.peer.removesuffix(".svc.cluster.local")
+                number = "" if effect.port is None else f":{effect.port}"
+                name = sidecar.workload.name
+                made.add(f"{name}{arrow}{host}{number} {of.name}: {effect.what} ({int(effect.layer)})")
     return made
 
 

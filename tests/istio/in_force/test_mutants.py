@@ -249,13 +249,14 @@ def a_strict_server_asks_for_no_identity() -> Patch:
 
 
 def a_negative_names_no_caller() -> Patch:
-    original = identity.names
+    original = identity.asked
 
-    def names(manifest: Any, caller: Any, trust_domain: str) -> Any:
+    def asked(manifest: Any, callers: Any) -> Any:
         conditions = [it for rule in authorization.rules(manifest) for it in authorization.conditions(rule)]
-        return None if any(it.is_negative for it in conditions) else original(manifest, caller, trust_domain)
+        is_negative = any(it.is_negative for it in conditions)
+        return identity.Asked(None, {}, {}) if is_negative else original(manifest, callers)
 
-    return identity, "names", names
+    return identity, "asked", asked
 
 
 def the_namespace_goes_before_the_selector_of_a_sidecar() -> Patch:

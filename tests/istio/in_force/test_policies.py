@@ -274,7 +274,7 @@ def test_effects_for_hosts_that_are_not_called() -> None:
     assert sidecars("other") == set()
     made = mesh(*MESH, route)
     nothing = in_force(made, Calls(frozenset()))
-    assert sum(len(it.uncalled) for it in nothing.sidecars) == 2
+    assert [len(it.clients.outbound.effects) - len(it.clients.effects) for it in nothing.sidecars] == [1, 1]
     assert unused_lines(*MESH, route, calls=Calls(frozenset())) == {"v: NO_CALLER"}
 
 

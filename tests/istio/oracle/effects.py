@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from admc.istio.in_force.effects import Effect as ModelEffect
 from admc.istio.in_force.effects import What
 from admc.istio.in_force.judge import in_force
+from admc.istio.mesh.model import Workload
 from tests.istio.objects import Json, mesh_of
 from tests.istio.oracle.answers import INBOUND, OUTBOUND
 from tests.istio.oracle.facts import Known, hosts_of, known_names, named, policies_of, used_clusters
@@ -44,7 +45,12 @@ def of_istio(case: Case, proxies: Mapping[str, Json]) -> frozenset[Effect]:
 
 def of_model(case: Case) -> frozenset[Effect]:
     mesh, _ = mesh_of(*case.documents())
-    return frozenset(_of_model(effect) for effect in in_force(mesh).effects if _is_counted(effect))
+    return frozenset(
+        _of_model(sidecar.workload, effect)
+        for sidecar in in_force(mesh).sidecars
+        for effect in sidecar.effects
+        if _is_counted(effect)
+    )
 
 
 def _is_counted(effect: ModelEffect) -> bool:
@@ -52,8 +58,8 @@ def _is_counted(effect: ModelEffect) -> bool:
     return effect.what in _COUNTED and not is_sidecar
 
 
-def _of_model(effect: ModelEffect) -> Effect:
-    manifest, workload = effect.resource.object, effect.workload
+def _of_model(workload: Workload, effect: ModelEffect) -> Effect:
+    manifest = effect.resource.object
     resource = f"{manifest.kind} {manifest.namespace}/{manifest.name}"
     name = f"{workload.namespace}/{workload.name}"
     return Effect(name, str(effect.direction or ""), effect.peer or "", effect.port or 0, resource)

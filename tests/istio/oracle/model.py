@@ -13,7 +13,7 @@ from admc.istio.in_force.protocols import Protocol
 from admc.istio.in_force.registry import Host, Port, container_port
 from admc.istio.in_force.sidecar_scope import Scope
 from admc.istio.in_force.view import View, key_of
-from admc.istio.in_force.virtual_services import Routing, Taken, Target
+from admc.istio.in_force.virtual_services import Taken, Target
 from admc.istio.mesh.model import Place as Field
 from admc.istio.mesh.model import Workload, spec_of
 from admc.manifests.documents import Object, at
@@ -89,9 +89,9 @@ def _guarded(
 
 def _outbound(sidecar: Judged, rules: Rules) -> Iterator[tuple[Place, Held]]:
     scope, workload = sidecar.scope, sidecar.workload
-    targets = Routing(sidecar.taken, ()).targets(scope)
+    targets = sidecar.clients.routing.targets(scope)
     taken: dict[tuple[str, int, str], list[Taken]] = {}
-    for one in sidecar.taken:
+    for one in sidecar.clients.routing.taken:
         taken.setdefault((one.host, one.port, HTTP if one.is_http else TCP), []).append(one)
     hosts = {
         (host.name, port.number, protocol): (host, port)
