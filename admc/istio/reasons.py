@@ -181,6 +181,8 @@ class _Count:
     def __init__(self, force: InForce, chosen: Iterable[Implicit]) -> None:
         self.counted: list[_Counted] = []
         self._numbers: dict[tuple[Group, int], int] = {}
+        self._number_of: dict[int, int] = {}
+        """The number of the reason of each effect. Many classes of clients have the same effects."""
         self._features: dict[WorkloadKey, list[int]] = defaultdict(list)
         for feature, workloads in chosen:
             layer = Layer.CONNECTION if feature is Feature.MTLS else Layer.REQUEST
@@ -203,24 +205,25 @@ class _Count:
         made: _Effects = defaultdict(list)
         for effect in effects:
             if effect.what.needs_sidecar:
-                number = self._number(effect)
-                self.counted[number].add(effect)
-                made[number].append(effect)
+                made[self._number(effect)].append(effect)
         return dict(made)
 
     def _number(self, effect: Effect) -> int:
-        key = group_of(effect), id(effect.resource.object)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.counted)
-            self.counted.append(_Counted(key[0]))
-        return self._numbers[key]
+        if id(effect) not in self._number_of:
+            key = group_of(effect), id(effect.resource.object)
+            if key not in self._numbers:
+                self._numbers[key] = len(self.counted)
+                self.counted.append(_Counted(key[0]))
+            self.counted[self._numbers[key]].add(effect)
+            self._number_of[id(effect)] = self._numbers[key]
+        return self._number_of[id(effect)]
 
     def _of_sidecar(self, sidecar: Judged) -> _Sidecar:
         """A shared reason to which a workload adds an effect, or of which it lacks one, is its own."""
         shared = self._shared[id(sidecar.clients)]
         own = self._of(sidecar.own)
         lacking = [sidecar.clients.effects[it] for it in sidecar.clients.except_for.get(key_of(sidecar.workload), ())]
-        changed = {*own, *map(self._number, lacking)} & shared.keys()
+        changed = shared.keys() & {*own, *(self._number_of.get(id(it)) for it in lacking)}
         absent = set(map(id, lacking))
         for number in changed:
             effects = [*(it for it in shared[number] if id(it) not in absent), *own.get(number, ())]
@@ -246,20 +249,7 @@ def answer(force: InForce, chosen: Iterable[Implicit] = ()) -> Answer:
     listed = [(it.reason(), number) for number, it in enumerate(count.counted)]
     listed.sort(key=lambda it: (-it[0].alone, -it[0].sidecars, it[0].name, _GROUPS.index(it[0].group)))
     reasons = tuple(reason for reason, _ in listed)
-    positions = {number: position for position, (_, number) in enumerate(listed)}
-
-    def cited(effects: _Effects) -> tuple[Cited, ...]:
-        ordered = sorted((positions[number], made) for number, made in effects.items())
-        return tuple(_cited(position, reasons[position], made) for position, made in ordered)
-
-    shared: dict[int, Shared] = {}
-    kept = []
-    for it in count.sidecars:
-        if id(it.shared) not in shared:
-            shared[id(it.shared)] = Shared(cited(it.shared))
-        without = frozenset(positions[number] for number in it.without)
-        number = it.workload.number(Proxy.SIDECAR)
-        kept.append(Kept(it.workload, number, shared[id(it.shared)], without, cited(it.own)))
+    kept = _Citing(reasons, [number for _, number in listed]).kept(count.sidecars)
     total = _sidecars_with(kept, lambda _: True)
     return Answer(
         reasons,
@@ -268,6 +258,37 @@ def answer(force: InForce, chosen: Iterable[Implicit] = ()) -> Answer:
         total,
         total - _sidecars_with(kept, lambda it: it.layer is Layer.REQUEST),
     )
+
+
+class _Citing:
+    """Cites reasons at workloads. Classes of clients that have the same effects have the same citations."""
+
+    def __init__(self, reasons: tuple[Reason, ...], numbers: list[int]) -> None:
+        """`numbers` are those of the reasons."""
+        self._reasons = reasons
+        self._positions = {number: position for position, number in enumerate(numbers)}
+        self._made: dict[tuple[int, tuple[int, ...]], Cited] = {}
+
+    def kept(self, sidecars: Iterable[_Sidecar]) -> list[Kept]:
+        shared: dict[int, Shared] = {}
+        made = []
+        for it in sidecars:
+            if id(it.shared) not in shared:
+                shared[id(it.shared)] = Shared(self._cited(it.shared))
+            without = frozenset(self._positions[number] for number in it.without)
+            number = it.workload.number(Proxy.SIDECAR)
+            made.append(Kept(it.workload, number, shared[id(it.shared)], without, self._cited(it.own)))
+        return made
+
+    def _cited(self, effects: _Effects) -> tuple[Cited, ...]:
+        cited = (self._of_reason(self._positions[number], own) for number, own in effects.items())
+        return tuple(sorted(cited, key=lambda it: it.position))
+
+    def _of_reason(self, position: int, effects: list[Effect]) -> Cited:
+        key = position, tuple(map(id, effects))
+        if key not in self._made:
+            self._made[key] = _cited(position, self._reasons[position], effects)
+        return self._made[key]
 
 
 def _first(places: Mapping[Where, Place]) -> Place:

@@ -145,7 +145,7 @@ class Classes:
         # In an order of their own: that of a set is another one in each run.
         targets = sorted(routing.targets(scope), key=lambda it: (it.host, it.port, it.subset or ""))
         effects = (
-            *virtual_services.effects(routing),
+            *self._router.effects(routing),
             *destination_rules.effects(self._rules, scope, workload, targets, self._is_automatic),
             *not_judged.effects_of_clients(self._view, scope),
         )

@@ -62,13 +62,15 @@ class InForce:
     """The DestinationRules of each revision."""
     widened: tuple[Widened, ...]
 
-    @property
-    def effects(self) -> Iterator[Effect]:
-        """Each effect once for a class of clients, and those that one sidecar has."""
+    @cached_property
+    def effects(self) -> tuple[Effect, ...]:
+        """Each effect once, at however many sidecars it is."""
+        made: dict[int, Effect] = {}
         for clients, (first, *others) in self.classes:
-            yield from clients.effects if others else clients.effects_of(first)
+            made.update({id(it): it for it in (clients.effects if others else clients.effects_of(first))})
         for sidecar in self.sidecars:
-            yield from sidecar.own
+            made.update({id(it): it for it in sidecar.own})
+        return tuple(made.values())
 
     @cached_property
     def classes(self) -> tuple[tuple[Clients, tuple[Workload, ...]], ...]:

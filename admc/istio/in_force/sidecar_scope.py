@@ -128,6 +128,10 @@ class _Imports(NamedTuple):
     wanted: Mapping[str, tuple[str, ...]]
     excluded: Mapping[str, tuple[str, ...]]
 
+    @property
+    def are_all(self) -> bool:
+        return not self.excluded and "*" in self.wanted.get("*", ())
+
     def has(self, host: str, namespace: str, *, both_ways: bool = False) -> bool:
         if any(is_within(host, other) for other in self._of(self.excluded, namespace)):
             return False
@@ -186,14 +190,13 @@ def _scope(view: View, routed: list[_Routed], namespace: str, sidecar: Object | 
             for name, ports in _destinations(leads[id(virtual_service)], namespace).items():
                 # Istio takes one of the sidecar's own namespace also where that is not exported to it.
                 named = view.by_name.get(name, ())
-                chosen = _preferred(
-                    [it for it in named if it.namespace == namespace or it.is_seen(namespace)], namespace
-                )
-                if chosen is None:
+                seen = [it for it in named if it.namespace == namespace or it.is_seen(namespace)]
+                if not seen:
                     continue
+                chosen = _preferred(seen, namespace)
                 own = ports if listener.port is None else {listener.port}
                 narrowed = chosen if None in own else _at_ports(chosen, own)
-                if narrowed.ports or None in own:
+                if known.get(name) is not narrowed and (narrowed.ports or None in own):
                     known[name] = _with_ports(known[name], narrowed) if name in known else narrowed
     return Scope(namespace, sidecar, listeners, known)
 
@@ -231,20 +234,17 @@ def _leads_of(parts: list[Any], namespace: str, asked: frozenset[str]) -> Iterat
 def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[_Routed, ...]) -> Listener:
     imports = _imports(tuple(items(at(part, ("hosts",))) or _ALL), namespace)
     number = at(part, ("port", "number"))
-    by_name: dict[str, list[Host]] = defaultdict(list)
-    for host in visible:
-        if imports.has(host.name, host.namespace):
-            by_name[host.name].append(host)
-    hosts = {}
-    for name, listed in by_name.items():
-        preferred = _preferred(listed, namespace)
-        if preferred is not None and _has_port(preferred, number):
-            hosts[name] = _at_port(preferred, number)
-    chosen = [it for it in ordered if _imports_route(it, imports)]
+    by_name: dict[str, Host] = {}
+    for host in visible if imports.are_all else (it for it in visible if imports.has(it.name, it.namespace)):
+        earlier = by_name.setdefault(host.name, host)
+        if earlier is not host:
+            by_name[host.name] = _preferred([earlier, host], namespace)
+    hosts = {name: _at_port(host, number) for name, host in by_name.items() if _has_port(host, number)}
+    chosen = ordered if imports.are_all else tuple(it for it in ordered if _imports_route(it, imports))
     return Listener(number or None, hosts, tuple(it.resource for it in chosen), _named(chosen, hosts))
 
 
-def _named(chosen: list[_Routed], hosts: Mapping[str, Host]) -> tuple[Named, ...]:
+def _named(chosen: tuple[_Routed, ...], hosts: Mapping[str, Host]) -> tuple[Named, ...]:
     first: dict[str, Object] = {}
     for it in chosen:
         for name in it.hosts:
@@ -297,10 +297,8 @@ def hosts_of_route(virtual_service: Object) -> list[str]:
     return [resolved(str(name), virtual_service.namespace) for name in items(spec_of(virtual_service).get("hosts"))]
 
 
-def _preferred(hosts: list[Host], namespace: str) -> Host | None:
+def _preferred(hosts: list[Host], namespace: str) -> Host:
     """The host of several namespaces that a sidecar takes: of its own, then a Service, then the oldest."""
-    if len(hosts) < 2:
-        return next(iter(hosts), None)
     return min(hosts, key=lambda it: (it.namespace != namespace, not it.is_service, it.object.created or ""))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from admc.istio.in_force import not_judged, peer_authentication, telemetry
 from admc.istio.in_force.authorization import never_matches
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
     from admc.istio.in_force.clients import Clients
     from admc.istio.in_force.destination_rules import Rule
-    from admc.istio.in_force.effects import Effect, PlaceKey
+    from admc.istio.in_force.effects import PlaceKey
     from admc.istio.in_force.judge import InForce
     from admc.istio.in_force.view import View
     from admc.istio.mesh.model import Workload
 
+Part = TypeVar("Part")
 _SELECTED: Final = {
     (SECURITY, "PeerAuthentication"): MATCH_LABELS,
     (SECURITY, "AuthorizationPolicy"): MATCH_LABELS,
@@ -73,28 +74,22 @@ class _Known:
                 for destination in destinations(manifest):
                     self.of_gateways.add(destination.host.lower())
                     self.subsets.add((destination.host.lower(), destination.subset))
-        outbound: set[int] = set()
-        for clients, (first, *_) in judged.classes:
-            self._add_effects(clients.effects)
-            if id(clients.outbound) not in outbound:
-                outbound.add(id(clients.outbound))
-                self._add(clients, first)
-        for sidecar in judged.sidecars:
-            self._add_effects(sidecar.own)
-
-    def _add_effects(self, effects: Iterable[Effect]) -> None:
-        """Those of the calls of a workload."""
-        for effect in effects:
+        self._added: set[int] = set()
+        """The effects, routes and rules that are added: many classes of clients have the same ones."""
+        for effect in self._new(judged.effects):
             self.called.add(id(effect.resource.object))
             self.used.add(id(effect.resource.object))
             self.places.add(key_of_place(effect.resource))
+        for clients, (first, *_) in judged.classes:
+            for _ in self._new((clients.outbound,)):
+                self._add(clients, first)
 
     def _add(self, clients: Clients, client: Workload) -> None:
         """What is in force for all hosts that clients see, also for those that they do not call."""
-        for effect in clients.outbound.effects:
+        for effect in self._new(clients.outbound.effects):
             self.used.add(id(effect.resource.object))
             self.places.add(key_of_place(effect.resource))
-        for taken in clients.routing.taken:
+        for taken in self._new(clients.routing.taken):
             self.subsets |= {(target.host, target.subset) for target in taken.targets}
             for place in taken.places:
                 self.places.add(key_of_place(place))
@@ -104,7 +99,7 @@ class _Known:
         rules, scope = self.judged.rules[clients.view.revision], clients.scope
         for host in scope.hosts.values():
             chosen = rules.for_client(scope.namespace, host, client), rules.for_server(scope.namespace, host)
-            for rule in filter(None, chosen):
+            for rule in self._new(filter(None, chosen)):
                 for manifest in rule.objects:
                     self.rules[id(manifest)][id(rule)] = rule
         for listener in scope.listeners:
@@ -112,6 +107,12 @@ class _Known:
         if scope.sidecar is not None:
             self.used.add(id(scope.sidecar))
             self.called.add(id(scope.sidecar))
+
+    def _new(self, parts: Iterable[Part]) -> Iterator[Part]:
+        for part in parts:
+            if id(part) not in self._added:
+                self._added.add(id(part))
+                yield part
 
     @cached_property
     def views(self) -> list[View]:

@@ -97,6 +97,7 @@ class Router:
         self._selectors: dict[int, tuple[Mapping[str, Any], ...]] = {}
         self._asking: dict[int, bool] = {}
         self._made: dict[tuple[int, str, int], _Held] = {}
+        self._effects: dict[int, tuple[Effect, ...]] = {}
 
     def selectors(self, scope: Scope) -> Iterator[Mapping[str, Any]]:
         """The labels of clients for which the routes of a scope ask."""
@@ -128,6 +129,12 @@ class Router:
                     behind.append(Behind(Place(one.resource, ()), Place(earlier.resource, ())))
             connections += _connections(scope, listener, workload, behind)
         return Routing((*taken.values(), *connections), tuple(behind))
+
+    def effects(self, routing: Routing) -> Iterator[Effect]:
+        for taken in routing.taken:
+            if id(taken) not in self._effects:
+                self._effects[id(taken)] = tuple(_effects(taken))
+            yield from self._effects[id(taken)]
 
     def _http(self, scope: Scope, listener: Listener, workload: Workload, behind: list[Behind]) -> Iterator[Taken]:
         # Where the protocol of a port is detected for all hosts, each has its own routes, and other names have none.
@@ -161,11 +168,9 @@ class Router:
         return self._asking[id(resource)]
 
 
-def effects(routes: Routing) -> Iterator[Effect]:
-    for one in routes.taken:
-        if not one.is_plain:
-            for place in one.places:
-                yield Effect(Direction.OUTBOUND, one.port, one.host, place, Layer.REQUEST, What.ROUTE)
+def _effects(taken: Taken) -> Iterator[Effect]:
+    for place in taken.places if not taken.is_plain else ():
+        yield Effect(Direction.OUTBOUND, taken.port, taken.host, place, Layer.REQUEST, What.ROUTE)
 
 
 # ---- HTTP ----
