@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from admc.istio.inputs.reading import problems_of
 from admc.istio.schemas import data as data_file
+from admc.istio.schemas import rules
 from admc.istio.schemas.checks import violations
 from admc.istio.schemas.data import kinds, provenance
 from admc.istio.schemas.rules import RULES, Effort, broken_rules, has_rules, program, with_defaults
 from admc.istio.schemas.used_fields import kept
 from tests.istio import schemas
 from tests.istio.objects import NETWORKING, Json, thing
+from tests.istio.samples import changed, right
 from tests.properties import examples
 
 GATEWAY = "gateway.networking.k8s.io/v1"
@@ -340,3 +342,30 @@ def test_a_hundred_violations_of_one_object_are_not_all_named() -> None:
     schema = kinds()["networking.istio.io", "VirtualService"].schemas["v1"]
     document = istio("VirtualService", http=[{"timeout": 1} for _ in range(100)])
     assert len(violations(document, schema, "ADM912")) == 20
+
+
+def test_the_part_of_a_value_that_a_rule_reads_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [change for document in right() for change in (document, *(changed(document, at) for at in range(4)))]
+
+    def problems() -> list[list[Any]]:
+        rules._of_text.cache_clear()
+        return [list(problems_of(kept(document), Effort())) for document in documents]
+
+    short = problems()
+    monkeypatch.setattr(rules, "_read_by", lambda rule, data: data)
+    assert short == problems()
+    assert sum(it.code == "ADM913" for listed in short for it in listed) > 3
+
+
+@pytest.mark.parametrize(
+    ("rule", "read"),
+    [
+        ("has(self.a) ? !has(self.b) : true", {"a": True, "b": None}),
+        ("has(self.a) && self.a.size() > 0 || has(self.c)", {"a": {"deep": 1}}),
+        ("has(self.a.deep)", {"a": {"deep": 1}}),
+        ("self.all(key, key != 'a')", {"a": {"deep": 1}, "b": None, "d": 2}),
+        ("self != 'x' && has(self.a)", {"a": {"deep": 1}, "b": None, "d": 2}),
+    ],
+)
+def test_what_a_rule_reads(rule: str, read: Json) -> None:
+    assert rules._read_by(rule, {"a": {"deep": 1}, "b": None, "d": 2}) == read

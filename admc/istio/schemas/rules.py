@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
+from collections import Counter
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -38,6 +39,10 @@ _RESERVED: Final = frozenset(
 _REMEMBERED: Final = 1 << 14
 MAX_EFFORT: Final = 2_000_000
 """Of one run; a unit takes some 0.1 ms."""
+_ALL: Final = re.compile(r"\bself\b(?!\.\w+\b(?!\())")
+"""The value itself, or a function of it, such as `self.all(...)`."""
+_FIELD: Final = re.compile(r"\bself\.(\w+)")
+_ASKED: Final = re.compile(r"\bhas\(self\.(\w+)\)")
 _ITERATION: Final = re.compile(r"self\.(?:all|exists|exists_one|filter|map)\(")
 _TOO_MUCH: Final = "the lists of these resources are too long and too many: the time for rules is used up"
 _LESS: Final = "read fewer resources at a time"
@@ -93,8 +98,29 @@ def _message(rule: dict[str, str], where: Where) -> str:
 
 def _problem(rule: str, data: Any, schema: Schema) -> str | None:
     """None if a rule holds; why it cannot be evaluated; empty if it is false."""
-    text = json.dumps(_escaped(data, schema))
+    text = json.dumps(_read_by(rule, _escaped(data, schema)))
     return _of_text(rule, text) if len(text) <= _SHORT else _evaluated(rule, text)
+
+
+def _read_by(rule: str, data: Any) -> Any:
+    """The part of a value that a rule reads. Many resources differ in names and labels alone, which few rules read."""
+    fields = _fields_read(rule)
+    if fields is None or not isinstance(data, dict):
+        return data
+    whole, present = fields
+    made = {name: data[name] for name in whole if name in data}
+    # Of a field that is asked for by `has` alone, the value does not count, but that it is there, and not null.
+    return {**made, **{name: data[name] is not None or None for name in present if name in data}}
+
+
+@cache
+def _fields_read(rule: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The fields that a rule reads, and those of which it asks only whether they are there. None if it reads all."""
+    if _ALL.search(rule):
+        return None
+    read, asked = Counter(_FIELD.findall(rule)), Counter(_ASKED.findall(rule))
+    whole = tuple(sorted(name for name, number in read.items() if number > asked[name]))
+    return whole, tuple(sorted(read.keys() - set(whole)))
 
 
 @lru_cache(maxsize=_REMEMBERED)
