@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from admc.istio.in_force.calls import Call, Calls
 from admc.istio.in_force.registry import pod_spec
@@ -19,11 +20,12 @@ from dsl.syntax import tree
 from dsl.text import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from admc.istio.mesh.model import Mesh, Workload
     from dsl.text import SourceText
 
+Value = TypeVar("Value")
 MAX_BYTES: Final = 100_000_000
 METRICS: Final = frozenset(("istio_requests_total", "istio_tcp_connections_opened_total"))
 _CODE: Final = "ADM993"
@@ -179,26 +181,31 @@ def _of_topology(source: SourceText, mesh: Mesh, findings: Diagnostics) -> Measu
     if statements is None:
         return None
     calls: set[Call] = set()
+    workloads = _by_name((it.name, it) for it in mesh.workloads)
+    services = _by_name((it.name, it) for it in mesh.services)
+    externals = _externals(statements)
     for call in statements:
         if not isinstance(call, tree.Call):
             continue
         for caller, callee in _pairs(call):
-            workloads = [it for it in mesh.workloads if it.name == caller]
-            services = [it for it in mesh.services if it.name == callee]
-            for name, there, known in (
-                (caller, workloads, {it.name for it in mesh.workloads}),
-                (callee, services, {it.name for it in mesh.services}),
-            ):
-                if not there and name not in _externals(statements):
+            for name, known in ((caller, workloads.keys()), (callee, services.keys())):
+                if name not in known and name not in externals:
                     message = f"the mesh has no workload and no Service `{name[:100]}`"
-                    hint = did_you_mean(name, sorted(known))
+                    hint = None if findings.full_of(Severity.WARNING) else did_you_mean(name, sorted(known))
                     findings.add(Diagnostic(_CODE, Severity.WARNING, message, Span(source, 0, 0), None, hint))
             calls |= {
                 Call(workload.namespace, workload.name, f"{service.name}.{service.namespace}.svc.{DOMAIN}")
-                for workload in workloads
-                for service in services
+                for workload in workloads.get(caller, ())
+                for service in services.get(callee, ())
             }
     return Measured(Calls(frozenset(calls)), source.path, None, 0)
+
+
+def _by_name(named: Iterable[tuple[str, Value]]) -> dict[str, list[Value]]:
+    made: dict[str, list[Value]] = defaultdict(list)
+    for name, value in named:
+        made[name].append(value)
+    return dict(made)
 
 
 def _externals(statements: list[tree.Statement]) -> frozenset[str]:

@@ -86,7 +86,7 @@ def write(folder: Path, workloads: int) -> tuple[Path, Path]:
         _dump(of / f"{name_of(number)}.yaml", documents(number, callers[number]))
     calls = folder / f"calls-{workloads}.json"
     topology = {
-        "services": [{"name": name_of(number), "ports": [{"protocol": "http", "number": 8080}]} for number in callers],
+        "services": [{"name": name_of(number), "protocol": "http", "port": 8080} for number in callers],
         "calls": [
             {"source": name_of(number), "destination": name_of(other)}
             for number in callers
