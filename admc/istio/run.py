@@ -16,6 +16,7 @@ from admc.istio.in_force.unused import unused
 from admc.istio.inputs.reading import read_objects
 from admc.istio.mesh.build import build, is_declared
 from admc.istio.mesh.references import reference_findings
+from dsl.collector import no_collection
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
 
 if TYPE_CHECKING:
@@ -73,13 +74,14 @@ def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> O
         measured = read_calls(options.calls, mesh, findings)
     if findings.has_errors and not options.keep_going:
         return Outcome(None, tuple(findings.items), Exit.INPUT)
-    judgement = judge(mesh, measured)
-    about_force = tuple(findings_of(judgement.force, judgement.nowhere))
+    with no_collection():
+        judgement = judge(mesh, measured)
+        about_force = tuple(findings_of(judgement.force, judgement.nowhere))
+        advice = advise(mesh, judgement, options.keep, options.profile, inputs.skipped)
     # Of many findings the list drops some, but an exit code may depend on each.
     codes = {item.code for item in (*findings.items, *about_force)}
     for finding in about_force:
         findings.add(finding)
-    advice = advise(mesh, judgement, options.keep, options.profile, inputs.skipped)
     return Outcome(advice, tuple(findings.items), _exit_code(findings, codes & options.fail_on))
 
 

@@ -10,7 +10,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.in_force.exports import exports_of_route
-from admc.istio.in_force.hosts import ByHost, is_wild, is_within, overlaps, resolved
+from admc.istio.in_force.hosts import ByHost, is_wild, overlaps, resolved
+from admc.istio.in_force.imports import Importable, Imports, imports_of
 from admc.istio.in_force.registry import PUBLIC, Host
 from admc.istio.in_force.selection import WORKLOAD_LABELS, Selecting, has_labels, items, selector
 from admc.istio.mesh.model import Workload, spec_of
@@ -86,18 +87,62 @@ class Scopes:
             else:
                 self._for_all[manifest.namespace].append(manifest)
         self._selecting = Selecting(selecting)
-        self._routed = [
+        routed = [
             _Routed(it, exports_of_route(view, it), tuple(hosts_of_route(it)), _leads(routes, it))
             for it in view.of_kind(NETWORKING, "VirtualService")
             if is_for_sidecars(it)
         ]
+        self._routed = Importable((it.resource.namespace, it.hosts, it) for it in routed)
+        self._leads = {id(it.resource): it.leads for it in routed}
+        self._hosts = Importable((it.namespace, (it.name,), it) for it in view.hosts)
 
     def of(self, workload: Workload) -> Scope:
         sidecar = self.sidecar(workload)
         key = workload.namespace, id(sidecar)
         if key not in self._made:
-            self._made[key] = _scope(self._view, self._routed, workload.namespace, sidecar)
+            self._made[key] = self._scope(workload.namespace, sidecar)
         return self._made[key]
+
+    def _scope(self, namespace: str, sidecar: Object | None) -> Scope:
+        egress = items(spec_of(sidecar).get("egress")) if sidecar is not None else []
+        listeners = tuple(self._listener(part, namespace) for part in egress or [{"hosts": _ALL}])
+        known: dict[str, Host] = {}
+        for listener in listeners:
+            for name, host in listener.hosts.items():
+                known[name] = _with_ports(known[name], host) if name in known else host
+        for listener in listeners:
+            self._add_destinations(known, listener, namespace)
+        return Scope(namespace, sidecar, listeners, known)
+
+    def _add_destinations(self, known: dict[str, Host], listener: Listener, namespace: str) -> None:
+        """Add the hosts to which the routes of a listener lead."""
+        for virtual_service in listener.virtual_services:
+            for name, ports in _destinations(self._leads[id(virtual_service)], namespace).items():
+                # Istio takes one of the sidecar's own namespace also where that is not exported to it.
+                named = self._view.by_name.get(name, ())
+                seen = [it for it in named if it.namespace == namespace or it.is_seen(namespace)]
+                if not seen:
+                    continue
+                chosen = _preferred(seen, namespace)
+                own = ports if listener.port is None else {listener.port}
+                narrowed = chosen if None in own else _at_ports(chosen, own)
+                if known.get(name) is not narrowed and (narrowed.ports or None in own):
+                    known[name] = _with_ports(known[name], narrowed) if name in known else narrowed
+
+    def _listener(self, part: Any, namespace: str) -> Listener:
+        imports = imports_of(tuple(items(at(part, ("hosts",))) or _ALL), namespace)
+        number = at(part, ("port", "number"))
+        by_name: dict[str, Host] = {}
+        for host in self._hosts.near(imports):
+            if host.is_seen(namespace) and (imports.are_all or imports.has(host.name, host.namespace)):
+                earlier = by_name.setdefault(host.name, host)
+                if earlier is not host:
+                    by_name[host.name] = _preferred([earlier, host], namespace)
+        hosts = {name: _at_port(host, number) for name, host in by_name.items() if _has_port(host, number)}
+        near = self._routed.near(imports)
+        imported = near if imports.are_all else [it for it in near if _imports_route(it, imports)]
+        chosen = _virtual_services(imported, namespace)
+        return Listener(number or None, hosts, tuple(it.resource for it in chosen), _named(chosen, hosts))
 
     def sidecar(self, workload: Workload) -> Object | None:
         """The Sidecar resource that holds for a workload."""
@@ -122,40 +167,6 @@ def _has_selector(sidecar: Object) -> bool:
     return bool(spec_of(sidecar).get("workloadSelector"))
 
 
-class _Imports(NamedTuple):
-    """The hosts that a listener imports, by namespace; `*` stands for all namespaces."""
-
-    wanted: Mapping[str, tuple[str, ...]]
-    excluded: Mapping[str, tuple[str, ...]]
-
-    @property
-    def are_all(self) -> bool:
-        return not self.excluded and "*" in self.wanted.get("*", ())
-
-    def has(self, host: str, namespace: str, *, both_ways: bool = False) -> bool:
-        if any(is_within(host, other) for other in self._of(self.excluded, namespace)):
-            return False
-        match = overlaps if both_ways else is_within
-        return any(match(host, other) for other in self._of(self.wanted, namespace))
-
-    @staticmethod
-    def _of(named: Mapping[str, tuple[str, ...]], namespace: str) -> tuple[str, ...]:
-        return (*named.get(namespace, ()), *named.get("*", ()))
-
-
-def _imports(names: tuple[Any, ...], namespace: str) -> _Imports:
-    wanted: dict[str, list[str]] = defaultdict(list)
-    excluded: dict[str, list[str]] = defaultdict(list)
-    for text in names:
-        of, _, name = str(text).partition("/")
-        made = excluded if of.startswith("~") else wanted
-        of = of.removeprefix("~") or "*"
-        made[namespace if of == "." else of].append(name.lower())
-    return _Imports(
-        {key: tuple(value) for key, value in wanted.items()}, {key: tuple(value) for key, value in excluded.items()}
-    )
-
-
 class _Routed(NamedTuple):
     """A VirtualService for sidecars."""
 
@@ -173,32 +184,6 @@ class _Lead(NamedTuple):
     host: str
     port: int | None
     """None where the route names none."""
-
-
-def _scope(view: View, routed: list[_Routed], namespace: str, sidecar: Object | None) -> Scope:
-    egress = items(spec_of(sidecar).get("egress")) if sidecar is not None else []
-    visible = [host for host in view.hosts if host.is_seen(namespace)]
-    ordered = _virtual_services(routed, namespace)
-    listeners = tuple(_listener(part, namespace, visible, ordered) for part in egress or [{"hosts": _ALL}])
-    known: dict[str, Host] = {}
-    for listener in listeners:
-        for name, host in listener.hosts.items():
-            known[name] = _with_ports(known[name], host) if name in known else host
-    leads = {id(it.resource): it.leads for it in ordered}
-    for listener in listeners:
-        for virtual_service in listener.virtual_services:
-            for name, ports in _destinations(leads[id(virtual_service)], namespace).items():
-                # Istio takes one of the sidecar's own namespace also where that is not exported to it.
-                named = view.by_name.get(name, ())
-                seen = [it for it in named if it.namespace == namespace or it.is_seen(namespace)]
-                if not seen:
-                    continue
-                chosen = _preferred(seen, namespace)
-                own = ports if listener.port is None else {listener.port}
-                narrowed = chosen if None in own else _at_ports(chosen, own)
-                if known.get(name) is not narrowed and (narrowed.ports or None in own):
-                    known[name] = _with_ports(known[name], narrowed) if name in known else narrowed
-    return Scope(namespace, sidecar, listeners, known)
 
 
 def _destinations(leads: tuple[_Lead, ...], namespace: str) -> dict[str, set[int | None]]:
@@ -229,19 +214,6 @@ def _leads_of(parts: list[Any], namespace: str, asked: frozenset[str]) -> Iterat
         host = at(part, ("host",))
         if isinstance(host, str) and host:
             yield _Lead(asked, resolved(host, namespace), at(part, ("port", "number")) or None)
-
-
-def _listener(part: Any, namespace: str, visible: list[Host], ordered: tuple[_Routed, ...]) -> Listener:
-    imports = _imports(tuple(items(at(part, ("hosts",))) or _ALL), namespace)
-    number = at(part, ("port", "number"))
-    by_name: dict[str, Host] = {}
-    for host in visible if imports.are_all else (it for it in visible if imports.has(it.name, it.namespace)):
-        earlier = by_name.setdefault(host.name, host)
-        if earlier is not host:
-            by_name[host.name] = _preferred([earlier, host], namespace)
-    hosts = {name: _at_port(host, number) for name, host in by_name.items() if _has_port(host, number)}
-    chosen = ordered if imports.are_all else tuple(it for it in ordered if _imports_route(it, imports))
-    return Listener(number or None, hosts, tuple(it.resource for it in chosen), _named(chosen, hosts))
 
 
 def _named(chosen: tuple[_Routed, ...], hosts: Mapping[str, Host]) -> tuple[Named, ...]:
@@ -289,7 +261,7 @@ def _with_ports(host: Host, other: Host) -> Host:
     return host._replace(ports=tuple({port.number: port for port in (*other.ports, *host.ports)}.values()))
 
 
-def _imports_route(routed: _Routed, imports: _Imports) -> bool:
+def _imports_route(routed: _Routed, imports: Imports) -> bool:
     return any(imports.has(host, routed.resource.namespace, both_ways=True) for host in routed.hosts)
 
 

@@ -11,7 +11,7 @@ from admc.istio.mesh.presence import DEFAULT_REVISION, REVISION
 from admc.istio.schemas.violation import Violation, shown
 from admc.manifests.documents import Object, Where, at
 from admc.manifests.places import span_of
-from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
+from dsl.diagnostics.diagnostic import MAX_DIAGNOSTICS, Diagnostic, Related, Severity, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -110,13 +110,13 @@ def _hosts(mesh: Mesh) -> Iterator[Diagnostic]:
     places += [
         Destination(rule, ("spec", "host"), full_name(_text(rule, "host"), rule.namespace), None) for rule in rules
     ]
-    for place in places:
-        if is_known(place.host, hosts):
-            continue
+    short = sorted(host.removesuffix(f".svc.{DOMAIN}") for host in hosts.exact)
+    for number, place in enumerate(place for place in places if not is_known(place.host, hosts)):
         shown_host = place.host.removesuffix(f".svc.{DOMAIN}")
         message = f"no Service and no ServiceEntry has the host `{shown_host[:300]}`"
-        short = {host.removesuffix(f".svc.{DOMAIN}") for host in hosts.exact}
-        hint = _hint_of_host(place.host, hosts) or did_you_mean(shown_host, sorted(short))
+        # No more are shown, and the search for a hint is slow.
+        close = did_you_mean(shown_host, short) if number < MAX_DIAGNOSTICS else None
+        hint = _hint_of_host(place.host, hosts) or close
         yield diagnostic(place.object, Violation("ADM919", place.where, message, None, hint), Severity.WARNING)
 
 

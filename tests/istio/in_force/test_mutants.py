@@ -274,8 +274,8 @@ def a_sidecar_of_the_root_is_not_looked_at() -> Patch:
 
 
 def excluded_hosts_are_imported() -> Patch:
-    original = sidecar_scope._imports
-    return sidecar_scope, "_imports", lambda names, namespace: original(names, namespace)._replace(excluded={})
+    original = sidecar_scope.imports_of
+    return sidecar_scope, "imports_of", lambda names, namespace: original(names, namespace)._replace(excluded={})
 
 
 def telemetry_of_the_root_is_replaced() -> Patch:
