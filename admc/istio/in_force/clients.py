@@ -101,25 +101,26 @@ class Classes:
         is_automatic: Callable[[Host, int], bool],
     ) -> None:
         """`called` has the hosts that each workload calls; None where each may call all that it sees."""
-        routes = HttpRoutes(view)
         self._view = view
+        self._routes = routes = HttpRoutes(view)
         self._rules = rules
         self._called = called
         self._is_automatic = is_automatic
-        self._scopes = Scopes(view, routes)
+        self._scopes = Scopes(view, routes, rules.apart(view.hosts))
         self._router = virtual_services.Router(routes)
         self._demands = identity.Demands(view)
         self._selecting: dict[int, Selecting[Selection]] = {}
         self._outbound: dict[tuple[int, frozenset[Selection]], Outbound] = {}
-        self._clients: dict[tuple[int, frozenset[str] | None], Clients] = {}
+        self._clients: dict[tuple[int, frozenset[str] | None, str], Clients] = {}
 
     def of(self, workload: Workload) -> Clients:
         outbound = self._outbound_of(workload)
-        key = workload.namespace, workload.name
-        called = None if self._called is None else self._called.get(key, frozenset())
-        if (id(outbound), called) not in self._clients:
-            self._clients[id(outbound), called] = self._clients_of(outbound, called)
-        return self._clients[id(outbound), called]
+        namespace = workload.namespace
+        called = None if self._called is None else self._called.get((namespace, workload.name), frozenset())
+        key = id(outbound), called, namespace if namespace in self._demands.namespaces else ""
+        if key not in self._clients:
+            self._clients[key] = self._clients_of(outbound, called, namespace)
+        return self._clients[key]
 
     def own_effects(self, workload: Workload, clients: Clients) -> Iterable[Effect]:
         """Those that a workload has as a client because a server names it."""
@@ -151,12 +152,12 @@ class Classes:
         )
         return Outbound(scope, routing, effects)
 
-    def _clients_of(self, outbound: Outbound, called: frozenset[str] | None) -> Clients:
+    def _clients_of(self, outbound: Outbound, called: frozenset[str] | None, namespace: str) -> Clients:
         known = outbound.scope.hosts
         if called is None:
             hosts, effects = known, outbound.effects
         else:
             hosts = {name: known[name] for name in sorted(called) if name in known}
             effects = outbound.called(called)
-        asked, except_for = self._demands.effects_of_all(outbound.scope.namespace, hosts.values(), len(effects))
+        asked, except_for = self._demands.effects_of_all(namespace, hosts.values(), len(effects))
         return Clients(self._view, outbound, hosts, (*effects, *asked), except_for)

@@ -60,6 +60,14 @@ class HttpRoutes:
             self._made[id(virtual_service)] = tuple(self._routes(virtual_service))
         return self._made[id(virtual_service)]
 
+    def matches(self, virtual_service: Object) -> Iterator[Any]:
+        """Those of all its routes, also of TCP and TLS."""
+        for route in self.of(virtual_service):
+            yield from items(route.data.get("match"))
+        for kind in ("tcp", "tls"):
+            for rule in items(spec_of(virtual_service).get(kind)):
+                yield from items(at(rule, ("match",)))
+
     def _routes(self, virtual_service: Object) -> Iterator[Route]:
         for index, data in enumerate(items(spec_of(virtual_service).get("http"))):
             place = Place(virtual_service, ("spec", "http", index))

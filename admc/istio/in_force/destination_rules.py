@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.istio.in_force.effects import Direction, Effect, Layer, What
-from admc.istio.in_force.hosts import ByHost, resolved
+from admc.istio.in_force.hosts import ByHost, ByNamespace, resolved
 from admc.istio.in_force.registry import OWN, PUBLIC, age, container_port
 from admc.istio.in_force.selection import WORKLOAD_MATCH_LABELS, has_labels, items, mapping, selector
 from admc.istio.in_force.view import key_of
@@ -73,6 +73,8 @@ class Rules:
         root_own: _Merged = {}
         rules = view.of_kind(NETWORKING, "DestinationRule")
         otherwise = view.configuration.exports.destination_rules
+        self._manifests = rules
+        self._are_public = OWN not in otherwise
         for manifest in sorted(rules, key=lambda it: (not _has_selector(it), age(it))):
             is_local, is_private, names = _exports(manifest, otherwise)
             if is_local:
@@ -90,6 +92,20 @@ class Rules:
         self._selectors: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for manifest in filter(_has_selector, rules):
             self._selectors[manifest.namespace].append(selector(manifest, WORKLOAD_MATCH_LABELS))
+
+    def apart(self, hosts: Iterable[Host]) -> frozenset[str]:
+        """The namespaces whose clients have other rules than those of most: their own ones for hosts of others, or
+        rules that not all see."""
+        named = ByNamespace((host.name, host.namespace) for host in hosts)
+        made = {self._root}
+        for manifest in self._manifests:
+            own, exported = manifest.namespace, frozenset(map(str, items(spec_of(manifest).get("exportTo"))))
+            is_public = PUBLIC in exported or (not exported and self._are_public)
+            if not is_public:
+                made |= {own if name == OWN else name for name in exported}
+            if not is_public or _has_selector(manifest) or named.of_others(_host_of(manifest), own):
+                made.add(own)
+        return frozenset(made)
 
     def selectors(self, namespace: str) -> list[Mapping[str, Any]]:
         """Those by which the rules of a namespace select clients of it."""
@@ -165,7 +181,7 @@ def effects(
         host = scope.hosts.get(target.host)
         if host is None or not any(port.number == target.port for port in host.ports):
             continue
-        rule = rules.for_client(workload.namespace, host, workload)
+        rule = rules.for_client(scope.namespace, host, workload)
         if rule is None or (target.subset is not None and target.subset not in rule.subsets):
             continue
         yield from rules.effects(rule, host, target, is_automatic)
@@ -215,12 +231,16 @@ def _exports(manifest: Object, otherwise: tuple[str, ...]) -> tuple[bool, bool, 
     return is_local, is_private, names
 
 
+def _host_of(manifest: Object) -> str:
+    return resolved(str(spec_of(manifest).get("host", "")), manifest.namespace)
+
+
 def _has_selector(manifest: Object) -> bool:
     return spec_of(manifest).get("workloadSelector") is not None
 
 
 def _merge(by_host: _Merged, manifest: Object, exported: frozenset[str]) -> None:
-    host = resolved(str(spec_of(manifest).get("host", "")), manifest.namespace)
+    host = _host_of(manifest)
     labels = selector(manifest, WORKLOAD_MATCH_LABELS) if _has_selector(manifest) else None
     listed = by_host.setdefault(host, [])
     is_separate = True

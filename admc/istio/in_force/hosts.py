@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -61,6 +62,21 @@ class Names:
         if not is_wild(host):
             return host in self._exact or host.endswith(self._ends)
         return any(overlaps(host, name) for name in self._exact) or any(overlaps(host, f"*{end}") for end in self._ends)
+
+
+class ByNamespace:
+    """Names of hosts with their namespaces."""
+
+    def __init__(self, named: Iterable[tuple[str, str]]) -> None:
+        self._named: dict[str, set[str]] = defaultdict(set)
+        for name, namespace in named:
+            self._named[name].add(namespace)
+        self._wild = [name for name in self._named if is_wild(name)]
+
+    def of_others(self, host: str, namespace: str) -> bool:
+        """Whether a name may stand for a host of another namespace."""
+        names = self._named if is_wild(host) else (host, *self._wild)
+        return any(self._named.get(name, set()) - {namespace} for name in names if overlaps(host, name))
 
 
 class ByHost(Generic[Value]):

@@ -66,6 +66,8 @@ class Demands:
                 enforced[key].add(_key(host))
             if strict or own:
                 self._hosts[_key(host)] = _OfHost(tuple(strict.values()), tuple(by_policy[key] for key in own))
+        self.namespaces = frozenset(name for one in by_policy.values() for name in one.of_namespaces)
+        """Those of which a policy names all callers."""
         self._of_one: dict[Account, list[_OfOne]] = defaultdict(list)
         for key, one in by_policy.items():
             hosts = frozenset(enforced[key])

@@ -63,6 +63,7 @@ class Listener(NamedTuple):
 
 class Scope(NamedTuple):
     namespace: str
+    """That of its sidecars; empty for the one that most namespaces have."""
     sidecar: Object | None
     listeners: tuple[Listener, ...]
     hosts: Mapping[str, Host]
@@ -74,9 +75,10 @@ class Scope(NamedTuple):
 
 
 class Scopes:
-    """The scopes of a view. Each is made once."""
+    """The scopes of a view. Each is made once, and most namespaces have the same."""
 
-    def __init__(self, view: View, routes: HttpRoutes) -> None:
+    def __init__(self, view: View, routes: HttpRoutes, apart: Collection[str] = ()) -> None:
+        """`apart` are namespaces that have a scope of their own in any case."""
         self._view = view
         self._made: dict[tuple[str, int], Scope] = {}
         self._for_all: dict[str, list[Object]] = defaultdict(list)
@@ -88,19 +90,22 @@ class Scopes:
                 self._for_all[manifest.namespace].append(manifest)
         self._selecting = Selecting(selecting)
         routed = [
-            _Routed(it, exports_of_route(view, it), tuple(hosts_of_route(it)), _leads(routes, it))
+            _Routed(it, exports_of_route(view, it), tuple(hosts_of_route(it)), _leads(routes, it), _asked(routes, it))
             for it in view.of_kind(NETWORKING, "VirtualService")
             if is_for_sidecars(it)
         ]
         self._routed = Importable((it.resource.namespace, it.hosts, it) for it in routed)
         self._leads = {id(it.resource): it.leads for it in routed}
         self._hosts = Importable((it.namespace, (it.name,), it) for it in view.hosts)
+        self._apart = frozenset((*apart, *_apart(view, routed)))
 
     def of(self, workload: Workload) -> Scope:
         sidecar = self.sidecar(workload)
-        key = workload.namespace, id(sidecar)
+        is_apart = workload.namespace in self._apart or (sidecar is not None and _names_own(sidecar))
+        namespace = workload.namespace if is_apart else ""
+        key = namespace, id(sidecar)
         if key not in self._made:
-            self._made[key] = self._scope(workload.namespace, sidecar)
+            self._made[key] = self._scope(namespace, sidecar)
         return self._made[key]
 
     def _scope(self, namespace: str, sidecar: Object | None) -> Scope:
@@ -152,6 +157,23 @@ class Scopes:
         return next((it for listed in (selecting, *for_all) for it in listed), None)
 
 
+def _apart(view: View, routed: list[_Routed]) -> Iterator[str]:
+    """The namespaces that see other hosts and routes than most."""
+    for host in view.hosts:
+        if PUBLIC not in host.exported or len({it.namespace for it in view.by_name[host.name]}) > 1:
+            yield from (host.namespace, *host.exported)
+    for it in routed:
+        yield from it.asked
+        if PUBLIC not in it.exported:
+            yield from (it.resource.namespace, *it.exported)
+
+
+def _names_own(sidecar: Object) -> bool:
+    """Whether a Sidecar imports hosts of the client's own namespace by `.`, or leaves them out."""
+    names = (str(name) for part in items(spec_of(sidecar).get("egress")) for name in items(at(part, ("hosts",))))
+    return any(name.partition("/")[0].removeprefix("~") == "." for name in names)
+
+
 def is_judged(sidecar: Object) -> bool:
     """Whether a Sidecar does nothing but narrow what a sidecar knows."""
     spec = spec_of(sidecar)
@@ -174,6 +196,8 @@ class _Routed(NamedTuple):
     exported: frozenset[str]
     hosts: tuple[str, ...]
     leads: tuple[_Lead, ...]
+    asked: frozenset[str]
+    """The namespaces of clients for which its routes ask."""
 
 
 class _Lead(NamedTuple):
@@ -207,6 +231,11 @@ def _leads(routes: HttpRoutes, virtual_service: Object) -> tuple[_Lead, ...]:
             parts = [at(it, ("destination",)) for it in items(at(rule, ("route",)))]
             made += _leads_of(parts, virtual_service.namespace, frozenset())
     return tuple(made)
+
+
+def _asked(routes: HttpRoutes, virtual_service: Object) -> frozenset[str]:
+    asked = (at(match, ("sourceNamespace",)) for match in routes.matches(virtual_service))
+    return frozenset(filter(None, asked))
 
 
 def _leads_of(parts: list[Any], namespace: str, asked: frozenset[str]) -> Iterator[_Lead]:

@@ -107,16 +107,9 @@ class Router:
 
     def _selectors_of(self, resource: Object) -> tuple[Mapping[str, Any], ...]:
         if id(resource) not in self._selectors:
-            labels = (mapping(at(match, ("sourceLabels",))) for match in self._matches(resource))
+            labels = (mapping(at(match, ("sourceLabels",))) for match in self._routes.matches(resource))
             self._selectors[id(resource)] = tuple(filter(None, labels))
         return self._selectors[id(resource)]
-
-    def _matches(self, resource: Object) -> Iterator[Any]:
-        for route in self._routes.of(resource):
-            yield from items(route.data.get("match"))
-        for kind in ("tcp", "tls"):
-            for rule in items(spec_of(resource).get(kind)):
-                yield from items(at(rule, ("match",)))
 
     def routing(self, scope: Scope, workload: Workload) -> Routing:
         taken: dict[tuple[str, int], Taken] = {}
@@ -163,7 +156,7 @@ class Router:
     def _asks_for_client(self, resource: Object) -> bool:
         """Whether its routes are others for other clients."""
         if id(resource) not in self._asking:
-            asked = (at(match, ("sourceNamespace",)) for match in self._matches(resource))
+            asked = (at(match, ("sourceNamespace",)) for match in self._routes.matches(resource))
             self._asking[id(resource)] = bool(self._selectors_of(resource)) or any(asked)
         return self._asking[id(resource)]
 
