@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from admc.istio.common_reasons import common_reasons
 from admc.istio.in_force.effects import key_of_place
 from admc.istio.mesh.model import Place, Presence, Revision, Workload
 from admc.istio.schemas.data import provenance
@@ -11,6 +12,7 @@ from admc.manifests.places import span_of
 
 if TYPE_CHECKING:
     from admc.istio.advice import Advice, Cost, Judged, Share
+    from admc.istio.common_reasons import CommonReasons
     from admc.istio.in_force.effects import PlaceKey, Unused
     from admc.istio.prices import Price
     from admc.istio.reasons import Cited, GroupTotal, Kept, Reason
@@ -20,6 +22,7 @@ def facts(advice: Advice) -> dict[str, object]:
     modules = provenance()["modules"]
     places = _Locations()
     kept = {id(it.workload): it for it in advice.answer.workloads}
+    common = common_reasons(advice.answer)
     return {
         "schemas": {module["path"]: module["version"] for module in modules},
         "sidecars": {
@@ -45,7 +48,8 @@ def facts(advice: Advice) -> dict[str, object]:
         "not_in_force": [_unused(unused, places) for unused in advice.nowhere],
         "skipped": advice.skipped,
         "resources": [_judged(judged, places) for judged in advice.resources],
-        "workloads": [_workload(workload, kept.get(id(workload)), places) for workload in advice.workloads],
+        **({"common_reasons": _common(common, places)} if common.lists else {}),
+        "workloads": [_workload(workload, kept.get(id(workload)), common, places) for workload in advice.workloads],
         "revisions": [_revision(revision, places) for revision in advice.revisions],
     }
 
@@ -137,7 +141,11 @@ def _cited(cited: Cited, places: _Locations) -> dict[str, object]:
     }
 
 
-def _workload(workload: Workload, kept: Kept | None, places: _Locations) -> dict[str, object]:
+def _common(common: CommonReasons, places: _Locations) -> dict[str, object]:
+    return {"reasons": [_cited(cited, places) for cited in common.reasons], "lists": list(map(list, common.lists))}
+
+
+def _workload(workload: Workload, kept: Kept | None, common: CommonReasons, places: _Locations) -> dict[str, object]:
     return {
         "namespace": workload.namespace,
         "kind": workload.kind,
@@ -146,9 +154,17 @@ def _workload(workload: Workload, kept: Kept | None, places: _Locations) -> dict
         "counted_by": str(workload.counting),
         **_presence(workload.presence, places),
         "sidecars": 0 if kept is None else kept.sidecars,
-        "reasons": [] if kept is None else [_cited(cited, places) for cited in kept.reasons],
+        **({"reasons": []} if kept is None else _reasons(kept, common, places)),
         "location": places.of(Place(workload.object, ())),
     }
+
+
+def _reasons(kept: Kept, common: CommonReasons, places: _Locations) -> dict[str, object]:
+    reference = common.reference(kept)
+    if reference is None:
+        return {"reasons": [_cited(cited, places) for cited in kept.reasons]}
+    own = [_cited(cited, places) for cited in kept.own]
+    return {"reasons": own, "common_reasons": {"list": reference.list, "without": list(reference.without)}}
 
 
 def _presence(presence: Presence, places: _Locations) -> dict[str, object]:

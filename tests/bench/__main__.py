@@ -324,7 +324,9 @@ def diff_(bench: Bench) -> None:
 
 
 def advise_(bench: Bench) -> None:
-    """The pods of a large mesh, as `kubectl get pods -A -o json` and `-o yaml` show them."""
+    """The pods of a large mesh, as `kubectl get pods -A -o json` and `-o yaml` show them; and meshes in which each
+    workload has a DestinationRule, a VirtualService and an AuthorizationPolicy."""
+    from tests.bench.istio import services
     from tests.bench.istio.pods import PODS, write
 
     json_, yaml_ = write(bench.folder)
@@ -332,6 +334,11 @@ def advise_(bench: Bench) -> None:
         (f"admc advise, {PODS:,} pods as {name}", [ADMC, "advise", str(path)], Goal(seconds, 1_000 * MEGABYTE))
         for name, path, seconds in (("JSON", json_, 10), ("YAML", yaml_, 40))
     ]
+    for number, seconds in services.WORKLOADS.items():
+        mesh, calls = services.write(bench.folder, number)
+        goal = Goal(seconds, 1_000 * MEGABYTE)
+        for name, options in (("", []), (", --calls", ["--calls", str(calls)]), (", as JSON", ["--format", "json"])):
+            rows.append((f"{number:,} workloads{name}", [ADMC, "advise", str(mesh), *options], goal))
     bench.whole("advise", rows)
 
 

@@ -88,6 +88,31 @@ def test_reasons_of_a_workload_have_the_order_of_all_reasons(advise: Any) -> Non
         assert len(own) == (4 if workload["name"] == "cart" else 3)
 
 
+def test_reasons_that_many_workloads_have_in_common_are_written_once(
+    advise: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"app-{number}" for number in range(4)]
+    rules = [destination_rule(name, host=name, trafficPolicy={"tls": {"mode": "SIMPLE"}}) for name in names]
+    own = authorization("own", selector={"matchLabels": {"app": "app-0"}})
+    strict = peer_authentication("strict", selector={"matchLabels": {"app": "app-1"}}, mtls={"mode": "STRICT"})
+    documents = [*injected("shop"), *(it for name in names for it in app(name)), *rules, own, strict]
+    whole = advise(*documents)
+    assert "common_reasons" not in whole
+    monkeypatch.setattr("admc.istio.common_reasons.MOST_REPEATED", 4)
+    short = advise(*documents)
+    common = short.pop("common_reasons")
+    assert [len(listed) for listed in common["lists"]] == [5]
+    assert [len(it["reasons"]) for it in short["workloads"]] == [1, 1, 0, 0]
+    for workload in short["workloads"]:
+        reference = workload.pop("common_reasons")
+        listed = [it for it in common["lists"][reference["list"]] if it not in reference["without"]]
+        workload["reasons"] += [common["reasons"][it] for it in listed]
+    order = [it["reason"] for it in whole["reasons"]]
+    for workload in short["workloads"]:
+        workload["reasons"].sort(key=lambda it: order.index(it["reason"]))
+    assert short == whole
+
+
 def test_a_reason_has_the_line_of_what_is_in_force(advise: Any) -> None:
     plain = {"match": [{"sourceLabels": {"app": "other"}}], "route": [to(CART)], "timeout": "9s"}
     made = advise(*MESH, virtual_service("v", hosts=[CART], http=[plain, *TIMEOUT]))

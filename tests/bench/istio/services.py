@@ -14,6 +14,8 @@ import yaml
 if TYPE_CHECKING:
     from pathlib import Path
 
+WORKLOADS: Final = {300: 4, 1_000: 8, 3_000: 20, 6_000: 40}
+"""The numbers of workloads that are measured, with the seconds that each may take."""
 NAMESPACES: Final = 30
 CALLS: Final = 4
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -166,24 +166,24 @@ def test_a_sidecar_of_a_random_mesh_has_in_its_class_what_it_has_alone(case: obj
     assert effects(in_force(made)) == effects(each_alone(made, EVERY_CALL))
 
 
-def nobody(*_: object) -> frozenset[str]:
+def no_namespace(*_: object) -> frozenset[str]:
     return frozenset()
 
 
 @pytest.mark.parametrize(
     ("case", "of", "name", "change"),
     [
-        ("rules of a client's namespace", Rules, "apart", nobody),
-        ("a wildcard of a client's namespace", Rules, "apart", nobody),
-        ("rules for one namespace", Rules, "apart", nobody),
-        ("private rules", Rules, "apart", nobody),
-        ("private rules of the root", Rules, "apart", nobody),
-        ("private routes", sidecar_scope, "_apart", nobody),
-        ("routes for one namespace", sidecar_scope, "_apart", nobody),
-        ("routes for the namespace of a client", sidecar_scope, "_asked", nobody),
-        ("TCP routes for the namespace of a client", sidecar_scope, "_asked", nobody),
-        ("hosts for one namespace", sidecar_scope, "_apart", nobody),
-        ("a host of two namespaces", sidecar_scope, "_apart", nobody),
+        ("rules of a client's namespace", Rules, "apart", no_namespace),
+        ("a wildcard of a client's namespace", Rules, "apart", no_namespace),
+        ("rules for one namespace", Rules, "apart", no_namespace),
+        ("private rules", Rules, "apart", no_namespace),
+        ("private rules of the root", Rules, "apart", no_namespace),
+        ("private routes", sidecar_scope, "_apart", no_namespace),
+        ("routes for one namespace", sidecar_scope, "_apart", no_namespace),
+        ("routes for the namespace of a client", sidecar_scope, "_asked", no_namespace),
+        ("TCP routes for the namespace of a client", sidecar_scope, "_asked", no_namespace),
+        ("hosts for one namespace", sidecar_scope, "_apart", no_namespace),
+        ("a host of two namespaces", sidecar_scope, "_apart", no_namespace),
         ("a Sidecar of the root", sidecar_scope, "_names_own", lambda _: False),
         ("a Sidecar of the root without its own namespace", sidecar_scope, "_names_own", lambda _: False),
         ("rules for some workloads", Rules, "selectors", lambda *_: []),
