@@ -112,7 +112,8 @@ def _read(
         # A reader's error has its place in bytes or none, and no mark.
         cause = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
         hint = _QUOTES if "unexpected ':'" in cause else None
-        yield _unreadable(f"`{source.path}` is not YAML", _span(source, part, at), cause, hint)
+        form = "JSON" if source.path.endswith(".json") else "YAML"
+        yield _unreadable(f"`{source.path}` is not {form}", _span(source, part, at), cause, hint)
 
 
 def _place(source: SourceText, part: Slice, error: yaml.YAMLError) -> int:

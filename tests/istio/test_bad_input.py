@@ -180,6 +180,27 @@ def test_a_file_from_a_folder_may_be_something_else() -> None:
     assert [finding.severity for finding in read("replicas: 3\n")[1]] == [Severity.ERROR]
 
 
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        ('{\n  // a comment\n  "compilerOptions": {}\n}\n', Severity.WARNING),
+        ("strict: [true\nname: x\n", Severity.WARNING),
+        ("name: x\nname: y\n", Severity.WARNING),
+        ('{"apiVersion": "v1", "kind": "Namespace" "metadata": {}}', Severity.ERROR),
+        ("metadata: [\nkind: Service\n", Severity.ERROR),
+        ("name: x\n---\nvalues: [\n---\napiVersion: v1\nkind: Namespace\n", Severity.ERROR),
+        ("name: [{{ .Values.name }\n", Severity.ERROR),
+    ],
+)
+def test_a_file_from_a_folder_that_cannot_be_read_may_be_something_else(text: str, severity: Severity) -> None:
+    inputs, findings = read(text, named=False)
+    (finding,) = [it for it in findings if it.code != "ADM911"]
+    assert (finding.severity, inputs.skipped) == (severity, int(severity is Severity.ERROR))
+    assert finding.span is not None
+    assert finding.span.source.path == "0.yaml"
+    assert {it.severity for it in read(text)[1]} == {Severity.ERROR}
+
+
 @pytest.mark.parametrize("kind", ["Pod", ""])
 def test_objects_of_a_list_may_have_their_kind_from_it(kind: str) -> None:
     inner: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "istio-proxy"}]}}

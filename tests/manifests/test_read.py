@@ -285,3 +285,10 @@ def test_json_is_read_as_the_reader_of_yaml_reads_it(values: list[Any]) -> None:
             assert fast[0].data == slow.data
         assert [one[start] for start, _ in fast[0].items] == [one[start] for start, _ in slow.items]
     assert len(outcomes(text)) == len(values)
+
+
+@pytest.mark.parametrize(("path", "form"), [("a.json", "JSON"), ("a.yaml", "YAML"), ("<standard input>", "YAML")])
+def test_a_file_is_said_to_be_not_what_its_name_says(path: str, form: str) -> None:
+    (broken,) = documents_of(SourceText(path, '{"a": 1 "b": 2}'))
+    assert isinstance(broken, Diagnostic)
+    assert broken.message == f"`{path}` is not {form}"

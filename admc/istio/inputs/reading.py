@@ -7,6 +7,7 @@ An object that is refused is not among the objects; its finding says so. Objects
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 Name = tuple[str, str, str, str]
 """Group, kind, namespace and name of an object."""
 _SECRET: Final = ("", "Secret")
+_OF_MANIFESTS: Final = re.compile(r"""(?:^|[\s{,"'])(?:apiVersion|kind)["']?[ \t]*:""")
+"""A key that manifests have."""
 
 
 class Source(NamedTuple):
@@ -107,8 +110,10 @@ def _objects(
     source = given.text
     for document in documents_of(source, keep=kept):
         if isinstance(document, Diagnostic):
-            findings.add(_broken(document, given))
-            yield None
+            finding = _broken(document, given)
+            findings.add(finding)
+            if finding.severity is Severity.ERROR:
+                yield None
             continue
         ytt = None if raw else place_of_ytt(source.text, document.start, document.end)
         if ytt is not None:
@@ -200,9 +205,16 @@ def _broken(broken: Diagnostic, given: Source) -> Diagnostic:
     end = text.find("\n---", broken.span.start)
     place = text.find(TEMPLATE, begin, end if end >= 0 else len(text))
     if place < 0:
-        return broken
+        return broken if given.is_named or _OF_MANIFESTS.search(text) else _left_out(broken)
     span = Span(broken.span.source, place, place + 2)
     return _unrendered(f"`{given.text.path}` has {HELM.what}", span, HELM, given)
+
+
+def _left_out(broken: Diagnostic) -> Diagnostic:
+    """The finding about a file of a folder that cannot be read, and that no manifest was meant to be in."""
+    hint = "give the folders of manifests alone, or leave it as it is: nothing of it counts"
+    message = f"{broken.message}, and was left out: it has neither `apiVersion` nor `kind`"
+    return replace(broken, severity=Severity.WARNING, message=message, hint=hint)
 
 
 def _unrendered(message: str, span: Span, what: Unrendered, given: Source) -> Diagnostic:
