@@ -190,8 +190,12 @@ def test_a_host_that_is_not_there(host: str, hint: str | None) -> None:
     assert [each.code for each in findings_of(service("cart"), service("pay", "bank"), copy)] == ["ADM919"]
 
 
-def test_without_any_service_there_is_nothing_to_compare_with() -> None:
-    assert findings_of(route(to("cart"))) == []
+def test_without_any_service_one_finding_says_that_no_host_is_compared() -> None:
+    rule = thing(NETWORKING, "DestinationRule", "r", spec={"host": "cart"})
+    (finding,) = findings_of(route(to("cart", 50), to("pay", 50)), rule)
+    assert (finding.code, finding.severity, finding.span) == ("ADM919", Severity.WARNING, None)
+    assert "kubectl get services" in str(finding.hint)
+    assert findings_of(thing(NETWORKING, "Gateway", "g", spec={"servers": []})) == []
 
 
 def test_a_subset_that_is_not_there() -> None:
@@ -209,11 +213,12 @@ def test_a_subset_that_is_not_there() -> None:
 
 
 def test_weights_that_are_all_zero() -> None:
-    (finding,) = findings_of(route(to("a", 0), to("b", 0)))
+    hosts = service("a"), service("b")
+    (finding,) = findings_of(*hosts, route(to("a", 0), to("b", 0)))
     assert (finding.code, finding.severity) == ("ADM980", Severity.ERROR)
-    assert [each.code for each in findings_of(route(to("a"), to("b")))] == ["ADM980"]
-    assert findings_of(route(to("a", 0), to("b", 100))) == []
-    assert findings_of(route(to("a", 0))) == []
+    assert [each.code for each in findings_of(*hosts, route(to("a"), to("b")))] == ["ADM980"]
+    assert findings_of(*hosts, route(to("a", 0), to("b", 100))) == []
+    assert findings_of(*hosts, route(to("a", 0))) == []
 
 
 def sidecar(name: str, space: str = "shop", **labels: str) -> Json:

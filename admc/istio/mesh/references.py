@@ -106,6 +106,9 @@ def _hosts(mesh: Mesh) -> Iterator[Diagnostic]:
     """Destinations whose host is none of the mesh."""
     hosts = known_hosts(mesh)
     rules = mesh.of_kind(NETWORKING, "DestinationRule")
+    if not any(hosts) and (rules or mesh.of_kind(NETWORKING, "VirtualService")):
+        yield _without_hosts()
+        return
     places = [place for manifest in mesh.of_kind(NETWORKING, "VirtualService") for place in destinations(manifest)]
     places += [
         Destination(rule, ("spec", "host"), full_name(_text(rule, "host"), rule.namespace), None) for rule in rules
@@ -118,6 +121,13 @@ def _hosts(mesh: Mesh) -> Iterator[Diagnostic]:
         close = did_you_mean(shown_host, short) if number < MAX_DIAGNOSTICS else None
         hint = _hint_of_host(place.host, hosts) or close
         yield diagnostic(place.object, Violation("ADM919", place.where, message, None, hint), Severity.WARNING)
+
+
+def _without_hosts() -> Diagnostic:
+    message = "no Service and no ServiceEntry was given, so no host of a route or a rule is compared with them"
+    cause = "whether a host is there is not known, and a rule for a host that is not there is in force nowhere"
+    hint = "give the Services, too: `kubectl get services -A -o yaml`"
+    return Diagnostic("ADM919", Severity.WARNING, message, None, cause, hint)
 
 
 def _hint_of_host(host: str, hosts: Hosts) -> str | None:
