@@ -95,8 +95,8 @@ class Router:
     def __init__(self, routes: HttpRoutes) -> None:
         self._routes = routes
         self._selectors: dict[int, tuple[Mapping[str, Any], ...]] = {}
-        self._asking: dict[int, bool] = {}
-        self._made: dict[tuple[int, str, int], _Held] = {}
+        self._namespaces: dict[int, frozenset[str]] = {}
+        self._made: dict[tuple[int, str, int, tuple[str | bool, ...]], _Held] = {}
         self._effects: dict[int, tuple[Effect, ...]] = {}
 
     def selectors(self, scope: Scope) -> Iterator[Mapping[str, Any]]:
@@ -146,19 +146,21 @@ class Router:
                         yield held.taken
 
     def _at(self, resource: Object, host: str, port: int, workload: Workload) -> _Held:
-        if self._asks_for_client(resource):
-            return _at(resource, self._routes.of(resource), host, port, workload)
-        key = id(resource), host, port
+        key = id(resource), host, port, self._client(resource, workload)
         if key not in self._made:
             self._made[key] = _at(resource, self._routes.of(resource), host, port, workload)
         return self._made[key]
 
-    def _asks_for_client(self, resource: Object) -> bool:
-        """Whether its routes are others for other clients."""
-        if id(resource) not in self._asking:
+    def _client(self, resource: Object, workload: Workload) -> tuple[str | bool, ...]:
+        """What the routes of a resource ask of a client."""
+        if id(resource) not in self._namespaces:
             asked = (at(match, ("sourceNamespace",)) for match in self._routes.matches(resource))
-            self._asking[id(resource)] = bool(self._selectors_of(resource)) or any(asked)
-        return self._asking[id(resource)]
+            self._namespaces[id(resource)] = frozenset(filter(None, asked))
+        namespaces, selectors = self._namespaces[id(resource)], self._selectors_of(resource)
+        if not namespaces and not selectors:
+            return ()
+        namespace = workload.namespace if workload.namespace in namespaces else ""
+        return (namespace, *(has_labels(workload, labels) for labels in selectors))
 
 
 def _effects(taken: Taken) -> Iterator[Effect]:
