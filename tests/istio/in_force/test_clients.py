@@ -11,7 +11,7 @@ from admc.istio.in_force.calls import EVERY_CALL, Call, Calls
 from admc.istio.in_force.destination_rules import Rules
 from admc.istio.in_force.judge import InForce, in_force
 from admc.istio.mesh.model import Mesh
-from admc.istio.reasons import answer
+from admc.istio.reasons import answer, group_of
 from tests.istio.in_force.meshes import (
     app,
     authorization,
@@ -230,3 +230,37 @@ def test_the_work_grows_with_the_mesh_and_not_with_its_square(calls: str) -> Non
 
     few, many = work(30), work(120)
     assert many < 5 * few
+
+
+def counted_one_by_one(force: InForce) -> dict[str, dict[tuple[object, str], tuple[set[object], object]]]:
+    """The reasons of each workload, with what they do there and their layer."""
+    made: dict[str, dict[tuple[object, str], tuple[set[object], object]]] = {}
+    for it in force.sidecars:
+        own = made.setdefault(f"{it.workload.namespace}/{it.workload.name}", {})
+        for effect in it.effects:
+            if effect.what.needs_sidecar:
+                of = effect.resource.object
+                key = group_of(effect), f"{of.kind} {of.namespace}/{of.name}"
+                whats, layer = own.get(key, (set(), effect.layer))
+                own[key] = {*whats, effect.what}, max(layer, effect.layer)  # type: ignore[type-var]
+    return made
+
+
+@pytest.mark.parametrize("calls", [EVERY_CALL, SOME_CALLS], ids=["every call", "some calls"])
+@pytest.mark.parametrize("case", CASES_OF_CLIENTS)
+def test_reasons_are_counted_as_if_one_by_one(case: str, calls: Calls) -> None:
+    force = in_force(mesh(*MESH, *CASES_OF_CLIENTS[case]), calls)
+    made, expected = answer(force), counted_one_by_one(force)
+    groups = [it.group for it in made.reasons]
+    assert expected == {
+        f"{it.workload.namespace}/{it.workload.name}": {
+            (groups[cited.position], cited.name): (set(cited.whats), cited.layer) for cited in it.reasons
+        }
+        for it in made.workloads
+    }
+    assert {it.workload.name: it.number for it in made.workloads} == {
+        it.workload.name: len(it.reasons) for it in made.workloads
+    }
+    for reason in made.reasons:
+        having = [own for own in expected.values() if (reason.group, reason.name) in own]
+        assert (reason.sidecars, reason.alone) == (len(having), sum(len(own) == 1 for own in having))
