@@ -79,7 +79,8 @@ MESH: Mapping[str, tuple[str, ...]] = {
         "a resource that names a host or a subset that is not there",
         "A route, or a DestinationRule, names a host that no Service and no ServiceEntry of these manifests has, or a "
         "subset that no DestinationRule of the host has. Such a DestinationRule is in force nowhere, and such a route "
-        "leads to no endpoint. A name without a dot is a Service of the resource's own namespace.",
+        "leads to no endpoint. A name without a dot is a Service of the resource's own namespace. Where no Service and "
+        "no ServiceEntry is given, one warning says that no host is compared.",
     ),
     "ADM980": (
         "all destinations of a route have the weight 0",

@@ -29,14 +29,15 @@ class CommonReasons(NamedTuple):
     """Places in `reasons`, for each class of clients."""
     numbers: Mapping[int, int]
     """The list of each class, by the identity of its reasons."""
+    places: Mapping[int, int]
+    """The place of each reason, by its identity."""
 
     def reference(self, kept: Kept) -> Reference | None:
         """None if all reasons of a workload are written with it."""
         number = self.numbers.get(id(kept.shared))
         if number is None:
             return None
-        places = zip(self.lists[number], kept.shared.reasons, strict=True)
-        without = kept.without and {place for place, it in places if it.position in kept.without}
+        without = (self.places[id(kept.shared.by_position[position])] for position in kept.without)
         return Reference(number, tuple(sorted(without)))
 
 
@@ -52,4 +53,4 @@ def common_reasons(answer: Answer) -> CommonReasons:
                 places[id(cited)] = len(reasons)
                 reasons.append(cited)
         lists.append(tuple(places[id(cited)] for cited in it.reasons))
-    return CommonReasons(tuple(reasons), tuple(lists), {key: number for number, key in enumerate(long)})
+    return CommonReasons(tuple(reasons), tuple(lists), {key: number for number, key in enumerate(long)}, places)

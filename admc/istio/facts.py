@@ -9,6 +9,7 @@ from admc.istio.in_force.effects import key_of_place
 from admc.istio.mesh.model import Place, Presence, Revision, Workload
 from admc.istio.schemas.data import provenance
 from admc.manifests.places import span_of
+from dsl.collector import no_collection
 
 if TYPE_CHECKING:
     from admc.istio.advice import Advice, Cost, Judged, Share
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from admc.istio.reasons import Cited, GroupTotal, Kept, Reason
 
 
+@no_collection()
 def facts(advice: Advice) -> dict[str, object]:
     modules = provenance()["modules"]
     places = _Locations()
