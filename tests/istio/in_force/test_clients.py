@@ -73,7 +73,7 @@ def each_alone(made: Mesh, calls: Calls) -> InForce:
             self._clients.clear()
             self._selecting.clear()
             self._scopes = sidecar_scope.Scopes(self._view, self._routes, {it.namespace for it in made.workloads})
-            return super().of(workload)  # type: ignore[arg-type]
+            return super().of(workload)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("admc.istio.in_force.judge.Classes", Alone)
@@ -162,7 +162,7 @@ def test_a_sidecar_has_in_its_class_what_it_has_alone(case: str, calls: Calls) -
     "case", [*(it.case for it in CASES), *map(random_mesh, range(2000, 2030))], ids=lambda it: it.name
 )
 def test_a_sidecar_of_a_random_mesh_has_in_its_class_what_it_has_alone(case: object) -> None:
-    made, _ = mesh_of(*case.documents())  # type: ignore[attr-defined]
+    made, _ = mesh_of(*case.documents())
     assert effects(in_force(made)) == effects(each_alone(made, EVERY_CALL))
 
 
@@ -242,7 +242,7 @@ def counted_one_by_one(force: InForce) -> dict[str, dict[tuple[object, str], tup
                 of = effect.resource.object
                 key = group_of(effect), f"{of.kind} {of.namespace}/{of.name}"
                 whats, layer = own.get(key, (set(), effect.layer))
-                own[key] = {*whats, effect.what}, max(layer, effect.layer)  # type: ignore[type-var]
+                own[key] = {*whats, effect.what}, max(layer, effect.layer)
     return made
 
 
