@@ -58,7 +58,7 @@ def test_a_cluster_is_read_in_pages(
     made = advised(Admc(capfd), server)
     assert made["diagnostics"] == []
     assert made["sidecars"]["today"] == 4
-    assert {(item["kind"], item["concerns"]) for item in made["resources"]} == {("PeerAuthentication", "not judged")}
+    assert {(item["kind"], item["concerns"]) for item in made["resources"]} == {("PeerAuthentication", "sidecars")}
     paths = {item["location"]["path"] for item in made["workloads"] if item["namespace"] == SPACE}
     assert paths == {"<deployments of the cluster, page 1>", "<deployments of the cluster, page 2>"}
     (revision,) = made["revisions"]
