@@ -83,9 +83,11 @@ def _of_view(view: View, rules: destination_rules.Rules, calls: Calls) -> Iterat
     for workload in view.workloads:
         scope = scopes.of(workload)
         routes = router.routing(scope, workload)
+        # In an order of their own: that of a set is another one in each run.
+        targets = sorted(routes.targets(scope), key=lambda it: (it.host, it.port, it.subset or ""))
         made = [
             *virtual_services.effects(workload, routes),
-            *destination_rules.effects(rules, scope, workload, routes.targets(scope), automatic.begins),
+            *destination_rules.effects(rules, scope, workload, targets, automatic.begins),
             *destination_rules.inbound_effects(rules, view, scope, workload),
             *peer_authentication.effects(view, workload),
             *authorization.effects(view, workload),
