@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.base.words import few
 from admc.kubernetes.inject.containers import NAMES, is_own
 from admc.kubernetes.inject.model import TemplateFinding
 from admc.kubernetes.inject.refusals import keeps_net_raw
@@ -35,8 +36,7 @@ def reliance(template: Template, row: ServiceRow) -> Iterator[TemplateFinding]:
 
 def listed(names: tuple[str, ...]) -> str:
     """Return some of the names, in words."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(f"`{name}`" for name in names[:_NAMED]) + more
+    return few([f"`{name}`" for name in names], _NAMED)
 
 
 def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[TemplateFinding]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from admc.base.terminal import counted
+from admc.base.words import few
 from admc.review.program_tests.callers import policies_on
 from admc.review.program_tests.evaluate import Passage, follow
 from admc.review.program_tests.facts import MAX_WAYS, TooManyWaysError, Way, deciding, every_way
@@ -146,9 +147,7 @@ def _described(passage: Passage) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    quoted = [f"`{name}`" for name in names]
-    more = len(quoted) - SHOWN
-    return ", ".join(quoted[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return few([f"`{name}`" for name in names], SHOWN)
 
 
 # ---- placements ----

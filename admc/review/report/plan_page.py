@@ -7,6 +7,7 @@ from typing import Final
 
 from admc.base.baseline import baseline_of
 from admc.base.terminal import counted, visible
+from admc.base.words import few
 from admc.compile.plan.model import FREE, Plan
 from admc.review.report.costs import breakdown, comparison
 from admc.review.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_important, sign_size
@@ -156,10 +157,7 @@ def _policies(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
     rows = []
     for policy in mesh.plan.policies[:MOST_ROWS]:
         listed = list(hosts.get(policy.name, {}))
-        more = f" and {len(listed) - 6} more" if len(listed) > 6 else ""
-        rows.append(
-            row(visible(policy.name), does(policy), ", ".join(listed[:6]) + more or "on no call", at(policy.line))
-        )
+        rows.append(row(visible(policy.name), does(policy), few(listed, 6) or "on no call", at(policy.line)))
     return Section("Policies, in declared order", head=("policy", "does", "enforced at", "line"), rows=tuple(rows))
 
 

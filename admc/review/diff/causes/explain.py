@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from admc.base.exits import CommandError
+from admc.base.words import few
 from admc.compile.facts import with_facts
 from admc.compile.pipeline import solve
 from admc.compile.plan.model import FREE, DecisionPlan, Plan, SourceLine
@@ -175,9 +176,7 @@ _NEEDLESS: Final = "HEAD was not compiled with BASE's plan as `--previous`: the 
 
 
 def _cause(candidates: Sequence[Change], *, complete: bool) -> Cause:
-    shown = [f"{_name(change.key)} {change.verb}" for change in candidates[:SHOWN]]
-    more = len(candidates) - len(shown)
-    listed = ", ".join(shown) + (f" and {more} more" if more else "")
+    listed = few([f"{_name(change.key)} {change.verb}" for change in candidates], SHOWN)
     text = listed if complete else f"one of these {len(candidates)}, or several: {listed}"
     head = _lines(change.head for change in candidates)
     base = _lines(change.base for change in candidates if change.head is None)

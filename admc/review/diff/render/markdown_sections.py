@@ -10,6 +10,7 @@ from urllib.parse import quote
 from admc.base.decimals import percent
 from admc.base.findings.markdown import cell, code, prose
 from admc.base.terminal import counted, visible
+from admc.base.words import few
 from admc.compile.plan.cost_line import amount_text
 from admc.review.diff.model import Diff, Finding, How, NetworkPolicyChange, PolicyAction
 from admc.review.diff.render import headline as first_line
@@ -211,10 +212,9 @@ def _program(diff: Diff, blob: str | None, most: int) -> list[str]:
         name = f"{MARKDOWN.sentence(named.kind)} {MARKDOWN.name(named.name)}"
         rows.append(_row(MARKDOWN.sentence(named.change), name, text, "" if at is None else link(at, blob)))
     lines = _table(("", "what", "", "line"), rows, len(diff.program))
-    renames = [f"{MARKDOWN.name(rename.base)} -> {MARKDOWN.name(rename.head)}" for rename in diff.renames[:most]]
+    renames = [f"{MARKDOWN.name(rename.base)} -> {MARKDOWN.name(rename.head)}" for rename in diff.renames]
     if renames:
-        more = f" and {len(diff.renames) - most:,} more" if len(diff.renames) > most else ""
-        lines += [*([""] if lines else []), f"Renamed: {', '.join(renames)}{more}"]
+        lines += [*([""] if lines else []), f"Renamed: {few(renames, most)}"]
     return lines
 
 

@@ -15,6 +15,7 @@ from admc.base.columns import table
 from admc.base.console import console_on
 from admc.base.decimals import percent
 from admc.base.terminal import visible
+from admc.base.words import few
 from admc.compile.plan.cost_line import amount_text
 from admc.review.diff.model import Diff, Finding, How, Verdict, Word
 from admc.review.diff.render import headline as first_line
@@ -219,9 +220,8 @@ def _gap(console: Console, diff: Diff) -> None:
 def _program(console: Console, diff: Diff) -> None:
     """Print renames, and the changes of the program if no other section shows them."""
     if diff.renames:
-        shown = ", ".join(f"`{visible(rename.base)}` -> `{visible(rename.head)}`" for rename in diff.renames[:ROWS])
-        more = f" and {len(diff.renames) - ROWS} more" if len(diff.renames) > ROWS else ""
-        _wrapped(console, Text(f"renamed: {shown}{more}"), 0)
+        renames = [f"`{visible(rename.base)}` -> `{visible(rename.head)}`" for rename in diff.renames]
+        _wrapped(console, Text(f"renamed: {few(renames, ROWS)}"), 0)
     if not first_line.is_quiet(diff) or not diff.program:
         return
     _heading(console, "program")
