@@ -132,12 +132,13 @@ def advise(
     if format_ is AdviseFormat.TEXT and outcome.advice is not None:
         # The text has its own list of what is in force nowhere.
         shown = tuple(item for item in shown if item.severity is not Severity.NOTE)
-    facts: dict[str, object] = {}
+    report = Report(shown, outcome.exit_code)
     if outcome.advice is not None and format_ is AdviseFormat.JSON:
-        from admc.istio.facts import facts as facts_of
+        from admc.istio.document import json_of
+        from admc.istio.facts import document
 
-        facts = facts_of(outcome.advice)
-    report = Report(shown, outcome.exit_code, "", facts)
+        write_out(json_of(document(outcome.advice, report)))
+        return outcome.exit_code
     if outcome.advice is not None and format_ is AdviseFormat.MARKDOWN:
         from admc.istio import markdown
 

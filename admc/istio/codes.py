@@ -150,6 +150,14 @@ FORCE: Mapping[str, tuple[str, ...]] = {
         "`destination_service` (`docs/istio.md` has the queries), or a topology with `services` and `calls`, as a "
         "program may have it. The names of a topology are those of workloads and Services.",
     ),
+    "ADM994": (
+        "the file is not an advice",
+        "`admc report` draws what `admc advise --format json` writes. The cause says which field does not fit. One of "
+        "another version of admc has to be written again. If the manifests have errors, `admc advise` ends before it "
+        "advises, and its JSON has findings alone; with `--keep-going` it advises without what was refused.",
+        "",
+        "admc advise mesh/ --format json > ADVICE.json\nadmc report ADVICE.json -o advice.html",
+    ),
 }
 
 INSTALLED: Mapping[str, tuple[str, ...]] = {

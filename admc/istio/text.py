@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from admc.base.columns import fitted, table
 from admc.base.terminal import visible
-from admc.istio.advice import Advice, Concerns, Judged, Share
+from admc.istio import wording
+from admc.istio.advice import Advice, Concerns, Judged
 from admc.istio.implicit import SHORT, TITLES
 from admc.istio.in_force.not_judged import OF_GATEWAYS
 from admc.istio.mesh.model import Counting, Proxy
@@ -17,6 +18,7 @@ from admc.manifests.places import span_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from admc.istio.calls import Measured
     from admc.istio.in_force.effects import What
     from admc.istio.mesh.model import Place, Revision, Workload
     from admc.istio.reasons import GroupTotal, Kept, Reason
@@ -40,9 +42,7 @@ def render(advice: Advice, width: int | None = None) -> str:
     for part in parts:
         lines += ["", *part] if lines and part else part
     if advice.skipped:
-        objects = _counted(advice.skipped, "object or document", "objects or documents")
-        were, them = ("was", "it") if advice.skipped == 1 else ("were", "them")
-        lines += ["", f"without {objects} that {were} refused: these numbers lack {them}"]
+        lines += ["", wording.lacks(advice.skipped)]
     return "".join(f"{line}\n" for line in fitted(lines, width))
 
 
@@ -51,9 +51,10 @@ def render(advice: Advice, width: int | None = None) -> str:
 
 def summary(advice: Advice) -> Iterator[str]:
     """The head of the answer."""
-    least = "at least " if advice.at_least else ""
-    pods = _counted(advice.pods, "pod")
-    yield f"{least}{_counted(advice.sidecars, 'sidecar')} today ({pods}){_by(advice.by_declaration)}{_calls(advice)}"
+    by = wording.declared_by([(it.sidecars, it.declaration) for it in advice.by_declaration])
+    calls = f"; {wording.about_calls(_given(advice.measured))}" if advice.sidecars else ""
+    number = wording.today(advice.sidecars, advice.pods, at_least=advice.at_least)
+    yield f"{number}{f', {by}' if by else ''}{calls}"
     if advice.sidecars:
         yield from table(list(_totals(advice)), right=(0,), indent="  ")
         yield _unasked(advice)
@@ -69,25 +70,10 @@ def summary(advice: Advice) -> Iterator[str]:
         yield from _conclusion(advice)
 
 
-def _by(shares: tuple[Share, ...]) -> str:
-    if not shares:
-        return ""
-    if len(shares) == 1:
-        return f", by {shares[0].declaration}"
-    return ", " + ", ".join(f"{share.sidecars} by {share.declaration}" for share in shares)
-
-
-def _calls(advice: Advice) -> str:
-    if not advice.sidecars:
-        return ""
-    measured = advice.measured
+def _given(measured: Measured | None) -> wording.CallsGiven | None:
     if measured is None:
-        return "; at most, since no --calls"
-    if measured.is_guess:
-        return f"; calls are guessed from {measured.source}"
-    over = "" if measured.days is None else f" over {measured.days:.1f} days"
-    unknown = "" if not measured.unattributed else f" ({measured.unattributed} of callers without a name)"
-    return f"; calls of {visible(measured.source)}{over}{unknown}"
+        return None
+    return wording.CallsGiven(measured.source, measured.is_guess, measured.days, measured.unattributed)
 
 
 def _totals(advice: Advice) -> Iterator[tuple[str, str, str]]:
@@ -138,10 +124,9 @@ def _unasked(advice: Advice) -> str:
 def _conclusion(advice: Advice) -> Iterator[str]:
     answer = advice.answer
     free = advice.sidecars - answer.kept
-    asked = "a resource asks for" if not advice.kept_features else "a resource or `--keep` asks for"
-    yield f"{answer.kept} of {advice.sidecars} sidecars do something that {asked}; {free} do not"
+    yield wording.conclusion(answer.kept, advice.sidecars, chosen=bool(advice.kept_features))
     if answer.of_connections:
-        yield f"{answer.of_connections} of the {answer.kept} do it at layer 4 alone, which ztunnel carries"
+        yield wording.of_layer_4(answer.of_connections, answer.kept)
     if advice.price is not None and free:
         yield in_words(advice.price)
 
@@ -235,7 +220,7 @@ def _kept_for(kept: Kept | None) -> Iterator[str]:
         yield visible(f"    {cited.name}{does}{place}")
     left = len(kept.reasons) - _MOST_REASONS
     if left > 0:
-        yield f"    and {_counted(left, 'more reason')}"
+        yield f"    and {wording.counted(left, 'more reason')}"
     if not kept.reasons:
         yield "    nothing that a resource asks for"
 
@@ -272,10 +257,6 @@ def _revision(revision: Revision) -> Iterator[str]:
 
 def _shown(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else value
-
-
-def _counted(number: int, word: str, words: str | None = None) -> str:
-    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
 def _plural(kind: str, number: int) -> str:

@@ -65,11 +65,11 @@ def test_reasons_are_sorted_by_what_they_keep_alone(advise: Any) -> None:
     some["spec"]["selector"] = {"matchLabels": {"app": "cart"}}
     logs = telemetry("logs", accessLogging=[{}])
     made = advise(*MESH, some, logs)
-    assert [(it["for"], it["reason"], it["sidecars"], it["alone"], it["layer"]) for it in made["reasons"]] == [
+    assert [(it["group"], it["reason"], it["sidecars"], it["alone"], it["layer"]) for it in made["reasons"]] == [
         ("telemetry", "Telemetry shop/logs", 3, 2, 7),
         ("routes, retries, pools, authorization", "AuthorizationPolicy shop/some", 1, 0, 4),
     ]
-    assert [(it["for"], it["sidecars"], it["of_layer_7"]) for it in made["groups"]] == [
+    assert [(it["group"], it["sidecars"], it["of_layer_7"]) for it in made["groups"]] == [
         ("routes, retries, pools, authorization", 1, 0),
         ("telemetry", 3, 3),
     ]
@@ -88,14 +88,14 @@ def test_what_is_not_judged_is_a_group_of_its_own(advise: Any) -> None:
     patch = {"applyTo": "CLUSTER", "patch": {"operation": "MERGE"}}
     unjudged = resource("networking.istio.io/v1alpha3", "EnvoyFilter", "f", "shop", None, {"configPatches": [patch]})
     made = advise(*MESH, unjudged)
-    assert made["groups"] == [{"for": "what admc does not judge", "sidecars": 3, "of_layer_7": 3}]
+    assert made["groups"] == [{"group": "what admc does not judge", "sidecars": 3, "of_layer_7": 3}]
     assert made["free"] == 0
 
 
 def test_settings_of_the_mesh_configuration_hold_everywhere(advise: Any) -> None:
     text = "defaultTrafficPolicy: {connectionPool: {tcp: {maxConnections: 5}}}\naccessLogFile: /dev/stdout\n"
     made = advise(*MESH, thing("v1", "ConfigMap", "istio", "istio-system", data={"mesh": text}))
-    assert [(it["for"], it["reason"], it["does"], it["sidecars"]) for it in made["reasons"]] == [
+    assert [(it["group"], it["reason"], it["does"], it["sidecars"]) for it in made["reasons"]] == [
         ("routes, retries, pools, authorization", "ConfigMap istio-system/istio", ["connection pools"], 3),
         ("telemetry", "ConfigMap istio-system/istio", ["telemetry"], 3),
     ]
