@@ -74,7 +74,8 @@ def advise(
     guess_calls: Annotated[
         bool,
         typer.Option(
-            "--guess-calls", help="Take as calls the names of Services in commands, arguments and environments of pods."
+            "--guess-calls",
+            help="Guess the calls from names of hosts in commands, arguments, environments and ConfigMaps of pods.",
         ),
     ] = False,
     keep: Annotated[
@@ -115,7 +116,10 @@ def advise(
     if calls is not None and guess_calls:
         raise wrong_usage("ADM801", "`--calls` and `--guess-calls` exclude each other", hint="leave one of them out")
     findings = Diagnostics()
-    sources = _from_cluster(kubeconfig, findings) if cluster else _from_files(paths or [], findings, raw=raw)
+    if cluster:
+        sources = _from_cluster(kubeconfig, findings, texts=guess_calls)
+    else:
+        sources = _from_files(paths or [], findings, raw=raw)
     options = Options(
         _checked(namespace),
         _namespaces(injected),
@@ -245,13 +249,13 @@ def _from_files(paths: list[str], findings: Diagnostics, *, raw: bool) -> Iterat
             yield Source(text, path in files.named, None if path == STANDARD_INPUT else chart_of(path))
 
 
-def _from_cluster(kubeconfig: Path | None, findings: Diagnostics) -> Iterator[Source]:
+def _from_cluster(kubeconfig: Path | None, findings: Diagnostics, *, texts: bool) -> Iterator[Source]:
     import asyncio
 
     from admc.istio.inputs.reading import Source
     from admc.kubernetes.cluster.snapshot import snapshot
 
-    pages, refusals = asyncio.run(snapshot(kubeconfig))
+    pages, refusals = asyncio.run(snapshot(kubeconfig, texts=texts))
     for finding in refusals:
         findings.add(finding)
     return map(Source, pages)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.in_force.calls import Call, Calls
-from admc.istio.in_force.registry import pod_spec
-from admc.istio.in_force.selection import has_labels, items, selector
-from admc.istio.mesh.model import spec_of
-from admc.istio.mesh.references import DOMAIN, NETWORKING
+from admc.istio.mesh.references import DOMAIN
 from admc.istio.schemas.checks import violations
-from admc.manifests.documents import at
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
 from dsl.graph.topology import read_topology
 from dsl.syntax import tree
@@ -21,7 +16,7 @@ from dsl.text import Span
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from admc.istio.mesh.model import Mesh, Workload
+    from admc.istio.mesh.model import Mesh, Place
     from dsl.text import SourceText
 
 MAX_BYTES: Final = 100_000_000
@@ -52,9 +47,17 @@ _RESPONSE: Final = {
     },
     "required": ["status", "data"],
 }
-_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-_MOST_TEXT: Final = 10_000
 _SECONDS_OF_DAY: Final = 86_400
+
+
+class Guess(NamedTuple):
+    """A call that is guessed, since a text has a name of the host."""
+
+    call: Call
+    place: Place
+    """The value with the text."""
+    line: int
+    """The line of the text that has the name, from 1."""
 
 
 class Measured(NamedTuple):
@@ -66,7 +69,12 @@ class Measured(NamedTuple):
     """Over how many days they were measured; None where the file does not say it."""
     unattributed: int
     """Series whose caller has no sidecar, and so no name."""
-    is_guess: bool = False
+    guesses: tuple[Guess, ...] | None = None
+    """Where each call is guessed from; None if the calls are no guesses."""
+
+    @property
+    def is_guess(self) -> bool:
+        return self.guesses is not None
 
 
 def read_calls(source: SourceText, mesh: Mesh, findings: Diagnostics) -> Measured | None:
@@ -84,44 +92,6 @@ def read_calls(source: SourceText, mesh: Mesh, findings: Diagnostics) -> Measure
             findings.add(_wrong(source, violation.message))
             return None
     return _of_metrics(source, responses, findings)
-
-
-def guess_calls(mesh: Mesh) -> Measured:
-    """The calls of workloads whose commands, arguments or environment name a Service: a guess, and no more.
-
-    Without a namespace a name is one of the workload's own. A workload that names its own Service does not call it.
-    """
-    services = {(it.namespace, it.name): f"{it.name}.{it.namespace}.svc.{DOMAIN}" for it in mesh.services}
-    entries = {
-        str(name).lower() for it in mesh.of_kind(NETWORKING, "ServiceEntry") for name in items(spec_of(it).get("hosts"))
-    }
-    calls: set[Call] = set()
-    for workload in mesh.workloads:
-        for name in {match[0].lower().rstrip(".") for text in _texts(workload) for match in _NAME.finditer(text)}:
-            short, _, rest = name.removesuffix(f".svc.{DOMAIN}").removesuffix(".svc").partition(".")
-            host = name if name in entries else services.get((rest or workload.namespace, short))
-            if host is not None and (
-                host in entries or not _answers(mesh, workload, rest or workload.namespace, short)
-            ):
-                calls.add(Call(workload.namespace, workload.name, host))
-    return Measured(Calls(frozenset(calls)), "the pods' commands, arguments and environment", None, 0, is_guess=True)
-
-
-def _texts(workload: Workload) -> Iterator[str]:
-    spec = pod_spec(workload)
-    for container in (*items(at(spec, ("containers",))), *items(at(spec, ("initContainers",)))):
-        for part in ("command", "args"):
-            yield from (str(text)[:_MOST_TEXT] for text in items(at(container, (part,))))
-        yield from (str(at(entry, ("value",)) or "")[:_MOST_TEXT] for entry in items(at(container, ("env",))))
-
-
-def _answers(mesh: Mesh, workload: Workload, namespace: str, name: str) -> bool:
-    """Whether a workload is behind a Service."""
-    for service in mesh.services:
-        if (service.namespace, service.name) == (namespace, name):
-            labels = selector(service, ("selector",))
-            return namespace == workload.namespace and bool(labels) and has_labels(workload, labels)
-    return False
 
 
 def _wrong(source: SourceText, message: str) -> Diagnostic:

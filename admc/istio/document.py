@@ -58,6 +58,17 @@ class Sidecars:
 
 
 @record
+class GuessRow:
+    """A call that is guessed, since a text of the caller's pods has the name of the host."""
+
+    namespace: str
+    """Of the caller."""
+    workload: str
+    host: Name
+    location: Line
+
+
+@record
 class CallsRow:
     """The calls that were given or guessed."""
 
@@ -68,6 +79,8 @@ class CallsRow:
     calls: Count
     without_caller: Count
     """Series whose caller has no sidecar, and so no name."""
+    guesses: tuple[GuessRow, ...]
+    """Where each call is guessed from; empty if they are no guesses."""
 
 
 @record

@@ -14,6 +14,7 @@ from admc.istio.document import (
     CitedRow,
     DeclaredPods,
     GroupRow,
+    GuessRow,
     KeptSidecars,
     Line,
     NotInForceRow,
@@ -27,6 +28,7 @@ from admc.istio.document import (
     UnaskedRow,
     WorkloadRow,
 )
+from admc.istio.guesses import spans_of_guesses
 from admc.istio.implicit import TITLES
 from admc.istio.in_force.effects import key_of_place
 from admc.istio.mesh.model import Place, Revision, Workload
@@ -106,7 +108,11 @@ def _calls(advice: Advice) -> CallsRow | None:
     if measured is None:
         return None
     number = len(measured.calls.known or ())
-    return CallsRow(measured.source, measured.is_guess, measured.days, number, measured.unattributed)
+    guesses = tuple(
+        GuessRow(*call, Line(span.source.path, span.line))
+        for call, span in sorted(spans_of_guesses(measured.guesses or ()).items())
+    )
+    return CallsRow(measured.source, measured.is_guess, measured.days, number, measured.unattributed, guesses)
 
 
 def _price(made: Price) -> PriceRow:

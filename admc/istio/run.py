@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import Exit
 from admc.istio.advice import Advice, Judgement, advise
-from admc.istio.calls import Measured, guess_calls, read_calls
+from admc.istio.calls import Measured, read_calls
 from admc.istio.findings import findings_of
+from admc.istio.guesses import guess_calls
 from admc.istio.implicit import Feature
 from admc.istio.in_force.calls import EVERY_CALL
 from admc.istio.in_force.judge import in_force
 from admc.istio.in_force.unused import unused
-from admc.istio.inputs.reading import read_objects
+from admc.istio.inputs.reading import Reading, read_objects
 from admc.istio.mesh.build import build, is_declared
 from admc.istio.mesh.references import reference_findings
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity, did_you_mean
@@ -53,7 +54,7 @@ class Outcome(NamedTuple):
 
 def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> Outcome:
     """`findings` has those about paths already."""
-    inputs = read_objects(sources, findings, options.namespace, raw=options.raw)
+    inputs = read_objects(sources, findings, options.namespace, Reading(options.raw, texts=options.guess))
     if findings.has_errors and not options.keep_going:
         return Outcome(None, tuple(findings.items), Exit.INPUT)
     for finding in _absent_namespaces(inputs.objects, options.injected):

@@ -8,6 +8,7 @@ from admc.base.columns import fitted, table
 from admc.base.terminal import visible
 from admc.istio import wording
 from admc.istio.advice import Advice, Concerns, Judged
+from admc.istio.guesses import spans_of_guesses
 from admc.istio.implicit import SHORT, TITLES
 from admc.istio.in_force.not_judged import OF_GATEWAYS
 from admc.istio.mesh.model import Counting, Proxy
@@ -34,6 +35,7 @@ def render(advice: Advice, width: int | None = None) -> str:
         list(summary(advice)),
         list(_reasons(advice)),
         list(_features(advice, width)),
+        list(_guesses(advice, width)),
         list(_nowhere(advice, width)),
         list(_workloads(advice)),
         list(_configuration(advice)),
@@ -165,6 +167,18 @@ def _features(advice: Advice, width: int | None) -> Iterator[str]:
         numbers = (str(cost.sidecars), str(cost.added), str(cost.total))
         rows.append((f"--keep {cost.feature}{chosen}", *numbers, TITLES[cost.feature]))
     yield from table(rows, right=(1, 2, 3), width=width)
+
+
+def _guesses(advice: Advice, width: int | None) -> Iterator[str]:
+    """Where each guessed call comes from."""
+    guesses = advice.measured.guesses if advice.measured is not None else None
+    if not guesses:
+        return
+    rows = [("GUESSED CALL", "TO", "AT")]
+    for call, span in sorted(spans_of_guesses(guesses[:_MOST_ROWS]).items()):
+        rows.append((f"{call.namespace}/{call.workload}", call.host, f"{span.source.path}:{span.line}"))
+    yield from table(rows, width=width)
+    yield from _more(len(guesses), "guessed calls")
 
 
 def _nowhere(advice: Advice, width: int | None) -> Iterator[str]:

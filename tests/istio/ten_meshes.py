@@ -32,6 +32,7 @@ def outcome(case: str) -> Outcome:
         frozenset(expected.get("injected", ())),
         keep=tuple(Feature(name) for name in expected.get("keep", ())),
         calls=text(expected["calls"]) if "calls" in expected else None,
+        guess=expected.get("guess", False),
     )
     return run([Source(text(f"{expected.get('mesh', case)}.yaml"))], options, Diagnostics())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from admc.istio.calls import guess_calls, read_calls
+from admc.istio.calls import read_calls
 from admc.istio.in_force.calls import Call
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
 from dsl.text import SourceText
@@ -351,7 +351,14 @@ def test_calls_narrow_the_answer(advise: Any, admc: Admc) -> None:
     Path("calls.json").write_text(json.dumps(response(series("web", CART, "1", "2"))), encoding="utf-8")
     made = advise(*MESH, ROUTE, options=("--calls", "calls.json"))
     assert (made["kept"]["sidecars"], made["free"]) == (2, 1)
-    assert made["calls"] == {"source": "calls.json", "guessed": False, "days": 1.0, "calls": 1, "without_caller": 0}
+    assert made["calls"] == {
+        "source": "calls.json",
+        "guessed": False,
+        "days": 1.0,
+        "calls": 1,
+        "without_caller": 0,
+        "guesses": [],
+    }
     run = admc("advise", "mesh.yaml", "--calls", "calls.json")
     assert run.out.startswith("3 sidecars today (3 pods), by namespace labels; calls of calls.json over 1.0 days\n")
     Path("calls.json").write_text("{}", encoding="utf-8")
@@ -359,36 +366,14 @@ def test_calls_narrow_the_answer(advise: Any, admc: Admc) -> None:
     assert (made["exit_code"], codes(made)) == (1, ["ADM993"])
 
 
-@pytest.mark.parametrize(
-    ("container", "host"),
-    [
-        ({"env": [{"name": "CART", "value": "http://cart:80/a"}]}, CART),
-        ({"env": [{"name": "CART", "value": "cart.shop"}]}, CART),
-        ({"args": ["--to=cart.shop.svc:80"]}, CART),
-        ({"command": ["sh", "-c", f"curl {CART}."]}, CART),
-        ({"env": [{"name": "PAY", "value": "pay.bank:80"}]}, "pay.bank.svc.cluster.local"),
-        ({"env": [{"name": "API", "value": "https://API.example/v1"}]}, "api.example"),
-        ({"env": [{"name": "PAY", "value": "pay:80"}]}, None),  # of another namespace
-        ({"env": [{"name": "CART", "value": "cart-db my.cart carts"}]}, None),
-        ({"env": [{"name": "cart", "value": ""}]}, None),
-        ({"env": [{"name": "NAME", "value": "web"}]}, None),  # its own
-    ],
-)
-def test_calls_are_guessed_by_names_of_services(container: Json, host: str | None) -> None:
-    web = app("web", containers=[{"name": "a", **container}])
-    outside = entry("e", hosts=["api.example"], ports=[{"number": 443, "name": "t", "protocol": "TLS"}])
-    measured = guess_calls(mesh(*injected("shop", "bank"), *web, *app("cart"), *app("pay", "bank"), outside))
-    assert measured.calls.known == (frozenset() if host is None else frozenset((Call("shop", "web", host),)))
-
-
 def test_the_answer_says_that_it_guesses(advise: Any, admc: Admc) -> None:
     web = app("web", replicas=2, containers=[{"name": "a", "env": [{"name": "CART", "value": "cart:80"}]}])
     made = advise(*injected("shop"), *web, *app("cart"), ROUTE, options=("--guess-calls",))
     assert (made["kept"]["sidecars"], made["calls"]["guessed"]) == (2, True)
     run = admc("advise", "mesh.yaml", "--guess-calls")
-    assert "; calls are guessed from the pods' commands, arguments and environment" in run.out.replace(
-        "\n  and ", " and "
-    )
+    said = "; calls are guessed from the pods' commands, arguments, environment and ConfigMaps"
+    assert said in run.out.replace("\n  ", " ")
+    assert "GUESSED CALL" in run.out
     made = advise(*MESH, options=("--guess-calls", "--calls", "calls.json"))
     assert (made["exit_code"], codes(made)) == (1, ["ADM801"])
 

@@ -25,13 +25,21 @@ def everything() -> dict[str, Any]:
     place = {"path": "a.yaml", "line": 3}
     location = {**place, "column": 1, "end_line": 3, "end_column": 2}
     cited = {"reason": "VirtualService a/b", "location": place, "does": ["a route"], "layer": 7}
+    guess = {"namespace": "a", "workload": "b", "host": "c", "location": place}
     price = {"sidecars": 1, "profile": "p", "sha256": "0" * 64, "machine": "m", "at_least": True}
     price |= {"cores": 0.5, "bytes": 1e6}
     finding = {"code": "ADM989", "severity": "warning", "message": "m", "cause": "c", "hint": "h", "location": location}
     return {
         **document,
         "schemas": {},
-        "calls": {"source": "calls.json", "guessed": False, "days": 7.5, "calls": 3, "without_caller": 1},
+        "calls": {
+            "source": "calls.json",
+            "guessed": False,
+            "days": 7.5,
+            "calls": 3,
+            "without_caller": 1,
+            "guesses": [guess],
+        },
         "price": price,
         "not_in_force": [
             {"kind": "A", "namespace": "b", "name": "c", "location": place, "cause": "no route leads to the subset"}

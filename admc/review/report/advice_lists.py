@@ -41,6 +41,18 @@ def nowhere(advice: AdviceDocument) -> Section:
     return Section(title, note, head=("resource", "why", "goes before it", "at"), rows=rows)
 
 
+def guesses(advice: AdviceDocument) -> Iterable[Section]:
+    """Where each guessed call comes from."""
+    listed = advice.calls.guesses if advice.calls is not None else ()
+    if listed:
+        rows = tuple(
+            row(visible(f"{it.namespace}/{it.workload}"), visible(it.host), line_of(it.location))
+            for it in listed[:MOST_ROWS]
+        )
+        note = more(len(listed), MOST_ROWS, "guessed call")
+        yield Section(f"Guessed calls ({len(listed):,})", note, head=("caller", "host", "at"), rows=rows, folded=True)
+
+
 def resources(advice: AdviceDocument) -> Iterable[Section]:
     """What was not judged, and how many resources concern which proxies."""
     sidecars = {reason.reason: reason.sidecars for reason in advice.reasons if What.NOT_JUDGED in reason.does}

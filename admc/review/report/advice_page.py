@@ -13,7 +13,7 @@ from admc.istio.document import AdviceDocument, CitedRow, DeclaredPods, PriceRow
 from admc.istio.in_force.effects import Layer, What
 from admc.istio.mesh.model import Counting
 from admc.istio.prices import Price, in_words
-from admc.review.report.advice_lists import configuration, findings, nowhere, resources
+from admc.review.report.advice_lists import configuration, findings, guesses, nowhere, resources
 from admc.review.report.figures import counts, fraction
 from admc.review.report.model import Bar, BarGroup, Cell, Key, Page, Section
 from admc.review.report.words import line_of, more, row
@@ -111,6 +111,7 @@ def _sections(advice: AdviceDocument) -> Iterable[Section]:
     yield from _namespaces(advice)
     yield nowhere(advice)
     yield from resources(advice)
+    yield from guesses(advice)
     yield findings(advice)
     yield _workloads(advice)
     yield configuration(advice)
