@@ -107,7 +107,7 @@ def advise(
     from admc.base.findings.report import Format, Report
     from admc.base.terminal import width
     from admc.cli.output import render as render_report
-    from admc.cli.output import show_report, write_out
+    from admc.cli.output import show_report, write_error, write_out
     from admc.istio.run import Options, run
     from dsl.diagnostics.diagnostic import Diagnostics, Severity
 
@@ -153,6 +153,8 @@ def advise(
         from admc.istio.text import render
 
         write_out(render(outcome.advice, width(sys.stdout)))
+        if outcome.breached:
+            write_error(f"`--fail-on`: there are findings with the code {', '.join(outcome.breached)}\n")
     return outcome.exit_code
 
 
@@ -218,7 +220,7 @@ def _profile(named: str) -> NamedProfile:
 
 def _calls(path: Path) -> SourceText:
     from admc.base.files import read_bounded
-    from admc.istio.calls import MAX_BYTES
+    from admc.istio.call_files import MAX_BYTES
     from admc.manifests.read import source_of
 
     return source_of(str(path), read_bounded(path, MAX_BYTES, "the calls"))

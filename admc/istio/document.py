@@ -79,6 +79,8 @@ class CallsRow:
     calls: Count
     without_caller: Count
     """Series whose caller has no sidecar, and so no name."""
+    without_host: Count
+    """Series of calls to hosts that Istio does not know."""
     guesses: tuple[GuessRow, ...]
     """Where each call is guessed from; empty if they are no guesses."""
 

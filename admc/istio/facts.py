@@ -112,7 +112,15 @@ def _calls(advice: Advice) -> CallsRow | None:
         GuessRow(*call, Line(span.source.path, span.line))
         for call, span in sorted(spans_of_guesses(measured.guesses or ()).items())
     )
-    return CallsRow(measured.source, measured.is_guess, measured.days, number, measured.unattributed, guesses)
+    return CallsRow(
+        measured.source,
+        measured.is_guess,
+        measured.days,
+        number,
+        measured.unattributed,
+        measured.hostless,
+        guesses,
+    )
 
 
 def _price(made: Price) -> PriceRow:

@@ -14,13 +14,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.istio.calls import Guess, Measured
+from admc.istio.host_names import HostNames
 from admc.istio.in_force.calls import Call, Calls
-from admc.istio.in_force.hosts import is_wild, resolved
 from admc.istio.in_force.registry import pod_spec
-from admc.istio.in_force.selection import has_labels, items, selector
-from admc.istio.mesh.model import Place, Workload, spec_of
+from admc.istio.in_force.selection import items
+from admc.istio.mesh.model import Place, Workload
 from admc.istio.mesh.presence import CONTAINER
-from admc.istio.mesh.references import DOMAIN, NETWORKING
 from admc.manifests.documents import Object, Where, at
 from admc.manifests.places import line_within, spans_of
 
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 MOST_TEXT: Final = 1 << 20
 """Characters of one text. A ConfigMap has no more bytes."""
 _NAME: Final = re.compile(r"(?<![A-Za-z0-9_.-])[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?![A-Za-z0-9_-])")
-_OF_A_POD: Final = re.compile(r".*-[0-9]+")
 _CERTIFICATE: Final = "-----BEGIN "
 """Lines of base 64 may have any short name."""
 _OF_CONTROLLERS: Final = frozenset(("kube-root-ca.crt", "istio-ca-root-cert"))
@@ -57,10 +55,10 @@ def guess_calls(mesh: Mesh) -> Measured:
 
     Without a namespace a name is one of the workload's own.
     """
-    hosts, configs = _Hosts(mesh), _Configs(mesh)
+    hosts, configs = HostNames(mesh), _Configs(mesh)
     guesses: dict[Call, Guess] = {}
     for workload in mesh.workloads:
-        own = ((it, hosts.named(it.text, workload.namespace)) for it in _of_containers(workload))
+        own = ((it, _named(it.text, workload.namespace, hosts)) for it in _of_containers(workload))
         given = ((it, configs.named(it, hosts)) for it in configs.of(workload))
         for text, named in (*own, *given):
             for name, host in named:
@@ -68,7 +66,7 @@ def guess_calls(mesh: Mesh) -> Measured:
                     call = Call(workload.namespace, workload.name, host)
                     guesses.setdefault(call, Guess(call, text.place, name.line))
     listed = tuple(guesses[call] for call in sorted(guesses))
-    return Measured(Calls(frozenset(guesses)), configs.source(), None, 0, listed)
+    return Measured(Calls(frozenset(guesses)), configs.source(), None, 0, guesses=listed)
 
 
 def spans_of_guesses(guesses: Iterable[Guess]) -> dict[Call, Span]:
@@ -134,11 +132,11 @@ class _Configs:
                 if chosen is None or key in chosen:
                     yield _Text(text[:MOST_TEXT], Place(manifest, ("data", key)))
 
-    def named(self, text: _Text, hosts: _Hosts) -> tuple[tuple[_Name, str], ...]:
+    def named(self, text: _Text, hosts: HostNames) -> tuple[tuple[_Name, str], ...]:
         """The hosts that a text of a ConfigMap names, looked for once for all workloads that have it."""
         key = id(text.place.object), str(text.place.where[-1])
         if key not in self._named:
-            self._named[key] = tuple(hosts.named(text.text, text.place.object.namespace))
+            self._named[key] = tuple(_named(text.text, text.place.object.namespace, hosts))
         return self._named[key]
 
     def source(self) -> str:
@@ -173,61 +171,14 @@ def _keys(reference: Any) -> frozenset[str] | None:
     return frozenset(str(at(it, ("key",))) for it in chosen) or None
 
 
-# ---- names ----
-
-
-class _Hosts:
-    """The hosts that resources are about: those of Services, ServiceEntries and VirtualServices."""
-
-    def __init__(self, mesh: Mesh) -> None:
-        self._services = {f"{it.name}.{it.namespace}.svc.{DOMAIN}": it for it in mesh.services}
-        written = {
-            resolved(str(name), it.namespace)
-            for kind in ("ServiceEntry", "VirtualService")
-            for it in mesh.of_kind(NETWORKING, kind)
-            for name in items(spec_of(it).get("hosts"))
-        }
-        self._names = written | self._services.keys()
-        # Without `*` itself, which no sidecar has as a host.
-        self._ends = frozenset(name[1:] for name in written if is_wild(name)) - {""}
-
-    def named(self, text: str, namespace: str) -> Iterator[tuple[_Name, str]]:
-        """Yield each host that a text names, with the name and its line."""
-        if text.startswith(_CERTIFICATE):
-            return
-        known = set()
-        for match in _NAME.finditer(text):
-            name = match[0].lower()
-            if name not in known:
-                known.add(name)
-                for host in self._of(name, namespace):
-                    yield _Name(name, text.count("\n", 0, match.start()) + 1), host
-
-    def is_own(self, workload: Workload, host: str) -> bool:
-        """Whether a workload is behind a Service."""
-        service = self._services.get(host)
-        if service is None or service.namespace != workload.namespace:
-            return False
-        labels = selector(service, ("selector",))
-        return bool(labels) and has_labels(workload, labels)
-
-    def _of(self, name: str, namespace: str) -> Iterator[str]:
-        known = [host for host in dict.fromkeys(_full_names(name, namespace)) if host in self._names]
-        yield from known[:1]
-        if self._ends:
-            yield from (f"*{name[start:]}" for start in range(1, len(name)) if name[start:] in self._ends)
-
-
-def _full_names(name: str, namespace: str) -> Iterator[str]:
-    """The hosts that a name may stand for, in the order in which a pod would take them."""
-    yield name
-    parts = name.removesuffix(f".svc.{DOMAIN}").removesuffix(".svc").split(".")
-    if len(parts) <= 2:
-        yield _service(parts, namespace)
-    if len(parts) > 1 and _OF_A_POD.fullmatch(parts[0]):
-        yield _service(parts[1:], namespace)  # the pod of a StatefulSet
-
-
-def _service(parts: list[str], namespace: str) -> str:
-    short, *rest = parts
-    return f"{short}.{'.'.join(rest) or namespace}.svc.{DOMAIN}"
+def _named(text: str, namespace: str, hosts: HostNames) -> Iterator[tuple[_Name, str]]:
+    """Yield each host that a text names, with the name and its line."""
+    if text.startswith(_CERTIFICATE):
+        return
+    known = set()
+    for match in _NAME.finditer(text):
+        name = match[0].lower()
+        if name not in known:
+            known.add(name)
+            for host in hosts.of(name, namespace):
+                yield _Name(name, text.count("\n", 0, match.start()) + 1), host

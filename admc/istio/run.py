@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import Exit
 from admc.istio.advice import Advice, Judgement, advise
-from admc.istio.calls import Measured, read_calls
+from admc.istio.call_files import read_calls
+from admc.istio.calls import Measured
 from admc.istio.findings import findings_of
 from admc.istio.guesses import guess_calls
 from admc.istio.implicit import Feature
@@ -50,6 +51,8 @@ class Outcome(NamedTuple):
     sidecar."""
     findings: tuple[Diagnostic, ...]
     exit_code: Exit
+    breached: tuple[str, ...] = ()
+    """The codes of `--fail-on` that findings have."""
 
 
 def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> Outcome:
@@ -81,7 +84,8 @@ def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> O
     for finding in about_force:
         findings.add(finding)
     advice = advise(mesh, judgement, options.keep, options.profile, inputs.skipped)
-    return Outcome(advice, tuple(findings.items), _exit_code(findings, codes & options.fail_on))
+    breached = tuple(sorted(codes & options.fail_on))
+    return Outcome(advice, tuple(findings.items), _exit_code(findings, breached), breached)
 
 
 def judge(mesh: Mesh, measured: Measured | None) -> Judgement:
@@ -89,7 +93,7 @@ def judge(mesh: Mesh, measured: Measured | None) -> Judgement:
     return Judgement(force, unused(mesh, force), measured)
 
 
-def _exit_code(findings: Diagnostics, breached: set[str]) -> Exit:
+def _exit_code(findings: Diagnostics, breached: tuple[str, ...]) -> Exit:
     if findings.has_errors:
         return Exit.INPUT
     return Exit.GATE if breached else Exit.DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from admc.base.columns import fitted, table
-from admc.base.terminal import visible
+from admc.base.terminal import cells, visible
 from admc.istio import wording
 from admc.istio.advice import Advice, Concerns, Judged
 from admc.istio.guesses import spans_of_guesses
@@ -33,7 +33,7 @@ _MOST_REASONS: Final = 5
 def render(advice: Advice, width: int | None = None) -> str:
     parts = [
         list(summary(advice)),
-        list(_reasons(advice)),
+        list(_reasons(advice, width)),
         list(_features(advice, width)),
         list(_guesses(advice, width)),
         list(_nowhere(advice, width)),
@@ -75,7 +75,10 @@ def summary(advice: Advice) -> Iterator[str]:
 def _given(measured: Measured | None) -> wording.CallsGiven | None:
     if measured is None:
         return None
-    return wording.CallsGiven(measured.source, measured.is_guess, measured.days, measured.unattributed)
+    number = len(measured.calls.known or ())
+    return wording.CallsGiven(
+        measured.source, measured.is_guess, number, measured.days, measured.unattributed, measured.hostless
+    )
 
 
 def _totals(advice: Advice) -> Iterator[tuple[str, str, str]]:
@@ -103,7 +106,7 @@ def _first_reason(advice: Advice, group: Group) -> Iterator[str]:
 
 def _layers(total: GroupTotal | None) -> Iterator[str]:
     if total is not None and total.of_requests < total.sidecars:
-        yield f"{total.of_requests} where ztunnel carries it"
+        yield f"{total.of_requests} if ztunnel carries layer 4"
 
 
 def _is_news(judged: Judged) -> bool:
@@ -136,13 +139,18 @@ def _conclusion(advice: Advice) -> Iterator[str]:
 # ---- the lists ----
 
 
-def _reasons(advice: Advice) -> Iterator[str]:
+def _reasons(advice: Advice, width: int | None) -> Iterator[str]:
     reasons = advice.answer.reasons
     if not reasons:
         return
     rows = [("SIDECARS", "ALONE", "LAYER", "REASON", "AT")]
     rows += [_reason(it) for it in reasons[:_MOST_ROWS]]
-    yield from table(rows, right=(0, 1, 2))
+    lines = table(rows, right=(0, 1, 2))
+    if width is not None and any(cells(line) > width for line in lines):
+        # A place in a column of its own would stand far from its reason once the lines are wrapped.
+        short = [(*numbers, f"{name} [{place}]" if place else name) for *numbers, name, place in rows[1:]]
+        lines = table([rows[0][:-1], *short], right=(0, 1, 2))
+    yield from lines
     yield from _more(len(reasons), "reasons")
 
 

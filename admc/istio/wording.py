@@ -14,8 +14,10 @@ AT_MOST = "at most, since no --calls"
 class CallsGiven(NamedTuple):
     source: str
     is_guess: bool
+    number: int
     days: float | None
     unattributed: int
+    hostless: int
 
 
 def counted(number: int, word: str, words: str | None = None) -> str:
@@ -37,21 +39,36 @@ def declared_by(shares: Sequence[tuple[int, str]]) -> str:
 def about_calls(given: CallsGiven | None) -> str:
     if given is None:
         return AT_MOST
+    number = counted(given.number, "call")
     if given.is_guess:
-        return f"calls are guessed from {given.source}"
-    over = "" if given.days is None else f" over {given.days:.1f} days"
-    unknown = "" if not given.unattributed else f" ({given.unattributed:,} of callers without a name)"
-    return f"calls of {visible(given.source)}{over}{unknown}"
+        return f"{number}, guessed from {given.source}"
+    unknown = [
+        *([f"{given.unattributed:,} of callers without a name"] if given.unattributed else ()),
+        *([f"{given.hostless:,} to unknown hosts"] if given.hostless else ()),
+    ]
+    beside = f" (and {', '.join(unknown)})" if unknown else ""
+    return f"{number} of {visible(given.source)}{_over(given.days)}{beside}"
+
+
+def _over(days: float | None) -> str:
+    if days is None:
+        return ""
+    return f" over {days:.1f} days" if days >= 1 else f" over {24 * days:.1f} hours"
 
 
 def conclusion(kept: int, sidecars: int, *, chosen: bool) -> str:
     """`chosen`: whether features were kept by `--keep`."""
     asked = "a resource or `--keep` asks for" if chosen else "a resource asks for"
-    return f"{kept:,} of {sidecars:,} sidecars do something that {asked}; {sidecars - kept:,} do not"
+    free = sidecars - kept
+    return f"{kept:,} of {sidecars:,} sidecars {_do(kept)} something that {asked}; {free:,} {_do(free)} not"
 
 
 def of_layer_4(number: int, kept: int) -> str:
-    return f"{number:,} of the {kept:,} do it at layer 4 alone, which ztunnel carries"
+    return f"{number:,} of the {kept:,} {_do(number)} it at layer 4 alone, which ztunnel carries"
+
+
+def _do(number: int) -> str:
+    return "does" if number == 1 else "do"
 
 
 def lacks(skipped: int) -> str:

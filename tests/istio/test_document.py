@@ -38,6 +38,7 @@ def everything() -> dict[str, Any]:
             "days": 7.5,
             "calls": 3,
             "without_caller": 1,
+            "without_host": 2,
             "guesses": [guess],
         },
         "price": price,

@@ -76,7 +76,9 @@ def _calls(advice: AdviceDocument) -> wording.CallsGiven | None:
     given = advice.calls
     if given is None:
         return None
-    return wording.CallsGiven(given.source, given.guessed, given.days, given.without_caller)
+    return wording.CallsGiven(
+        given.source, given.guessed, given.calls, given.days, given.without_caller, given.without_host
+    )
 
 
 def _price(made: PriceRow) -> Price:

@@ -95,7 +95,7 @@ def hostile() -> AdviceDocument:
         made,
         version=next(evil),
         schemas={name: name for name in HOSTILE},
-        calls=CallsRow(next(evil), True, 7.0, 1, 0, (GuessRow(next(evil), next(evil), next(evil), line()),)),
+        calls=CallsRow(next(evil), True, 7.0, 1, 0, 0, (GuessRow(next(evil), next(evil), next(evil), line()),)),
         price=PriceRow(3, next(evil), "0" * 64, next(evil), True, 1.0, None),
         groups=tuple(replace(it, group=next(evil)) for it in made.groups),
         reasons=tuple(

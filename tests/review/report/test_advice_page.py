@@ -133,18 +133,18 @@ def test_a_sidecar_without_a_reason_is_listed() -> None:
     ("change", "words"),
     [
         ({"calls": None}, "No calls were given"),
-        ({"calls": CallsRow("the pods", True, None, 3, 0, ())}, "The calls are guessed"),
+        ({"calls": CallsRow("the pods", True, None, 3, 0, 0, ())}, "The calls are guessed"),
         ({"skipped": 2}, "Without 2 objects or documents that were refused: these numbers lack them."),
         ({"revisions": ()}, "Istio's defaults are taken"),
     ],
 )
 def test_what_makes_the_numbers_uncertain_stands_at_the_top(change: dict[str, object], words: str) -> None:
-    known = replace(of_mesh("principals"), calls=CallsRow("calls.json", False, 7.0, 3, 2, ()))
+    known = replace(of_mesh("principals"), calls=CallsRow("calls.json", False, 7.0, 3, 2, 0, ()))
     changed = replace(known, **change)  # type: ignore[arg-type]
     assert any(words in doubt for doubt in page_of(changed).doubts)
     if "revisions" not in change:
         assert not any(words in doubt for doubt in page_of(known).doubts)
-    assert "calls of calls.json over 7.0 days (2 of callers without a name)" in page_of(known).facts
+    assert "3 calls of calls.json over 7.0 days (and 2 of callers without a name)" in page_of(known).facts
 
 
 def test_the_price_of_what_is_free_is_a_sentence() -> None:
