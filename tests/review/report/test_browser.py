@@ -216,6 +216,11 @@ async def test_the_bars_of_an_advice_have_one_scale(browser: Tab, tmp_path: Path
     widths = await browser.run("[...document.querySelectorAll('.more .room')].map((room) => room.offsetWidth)")
     assert len(widths) == 3
     assert len(set(widths)) == 1
+    namespaces = "[...document.querySelectorAll('.keyed > .bar .room')].map((room) => room.offsetWidth)"
+    await opened(browser, tmp_path, advice_page(of_mesh("principals")))
+    widths = await browser.run(namespaces)
+    assert (len(widths), len(set(widths))) == (2, 1)
+    await opened(browser, tmp_path, advice_page(of_mesh("deny_all")))
     shares = await browser.run("[...document.querySelectorAll('.more .fill')].map((fill) => fill.style.width)")
     assert shares == ["100%", "40%", "40%", "0%", "20%", "0%"]
 

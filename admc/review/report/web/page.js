@@ -107,6 +107,7 @@
       const keys = make("ul", "legend");
       section.legend.forEach((key) => keys.append(sample(key)));
       made.append(keys);
+      made.classList.add("keyed");
     }
     section.bars.forEach((each) => made.append(bar(each)));
     if (section.groups.length) {
