@@ -70,16 +70,18 @@ def guess_calls(mesh: Mesh) -> Measured:
 
 
 def spans_of_guesses(guesses: Iterable[Guess]) -> dict[Call, Span]:
-    """The line of each guess. The text of an object is read once."""
+    """The line of each guess. An object, and a text in it, are read once: many workloads may have one ConfigMap."""
     by_object: dict[int, list[Guess]] = defaultdict(list)
     for guess in guesses:
         by_object[id(guess.place.object)].append(guess)
     made = {}
     for listed in by_object.values():
         manifest = listed[0].place.object
-        spans = spans_of(manifest.document, manifest.where, (it.place.where for it in listed))
-        for guess, span in zip(listed, spans, strict=True):
-            made[guess.call] = line_within(span, str(at(manifest.data, guess.place.where)), guess.line)
+        places = list(dict.fromkeys(it.place.where for it in listed))
+        spans = dict(zip(places, spans_of(manifest.document, manifest.where, places), strict=True))
+        lines = {where: str(at(manifest.data, where)).splitlines() for where in places}
+        for it in listed:
+            made[it.call] = line_within(spans[it.place.where], lines[it.place.where], it.line)
     return made
 
 

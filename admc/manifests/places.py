@@ -20,7 +20,7 @@ from admc.manifests.yaml_values import LOADER
 from dsl.text import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from admc.manifests.documents import Document, Where
 
@@ -47,11 +47,11 @@ def spans_of(document: Document, around: Where, places: Iterable[Where]) -> list
     return [_span(document, part, _find(iter(events), (*left, *where)), offset) for where in places]
 
 
-def line_within(span: Span, text: str, line: int) -> Span:
-    """The place of a line of a text with several lines whose place is `span`; that itself if the text is not written as
-    it is. Lines count from 1."""
+def line_within(span: Span, lines: Sequence[str], line: int) -> Span:
+    """The place of one of the lines of a text whose place is `span`; that itself if the text is not written as it is.
+    Lines count from 1."""
     source, number = span.source, span.line + line
-    wanted = text.splitlines()[line - 1 : line]
+    wanted = lines[line - 1 : line]
     if number > len(source.line_starts) or [source.line(number).strip()] != [one.strip() for one in wanted]:
         return span
     start = source.line_starts[number - 1]

@@ -13,6 +13,7 @@ from admc.istio.guesses import MOST_TEXT, guess_calls, spans_of_guesses
 from admc.istio.in_force.calls import Call
 from admc.istio.inputs.reading import Reading, Source, read_objects
 from admc.istio.mesh.build import build
+from admc.manifests import places
 from dsl.diagnostics.diagnostic import Diagnostics
 from dsl.text import SourceText
 from tests.cli.command import Admc
@@ -273,6 +274,22 @@ def test_a_text_that_many_workloads_have_is_searched_once(monkeypatch: pytest.Mo
     made = measured_of(objects(*injected("shop"), *many, config("c", a="w-3")))
     assert len(made.calls.known or ()) == 19
     assert searched == ["w-3"]
+
+
+def test_an_object_is_read_once_for_the_lines_of_all_guesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """50 ConfigMaps that 1,700 workloads have took more than 10 minutes."""
+    many = [it for at in range(20) for it in app(f"w-{at}", volumes=[{"name": "v", "configMap": {"name": "c"}}])]
+    names = "\n".join(f"w-{at}" for at in range(20))
+    guesses = measured_of(objects(*injected("shop"), *many, config("c", a=names))).guesses or ()
+    read, parse = [], places._events
+
+    def events(text: str, index: int) -> Any:
+        read.append(text)
+        return parse(text, index)
+
+    monkeypatch.setattr(places, "_events", events)
+    assert len(spans_of_guesses(guesses)) == 20 * 19
+    assert len(read) == 1
 
 
 def test_texts_of_config_maps_are_kept_only_to_guess() -> None:

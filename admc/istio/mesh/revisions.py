@@ -145,7 +145,7 @@ def _inner(manifest: Object, where: Where, text: str, document: Document, violat
 def _line_in(manifest: Object, where: Where, text: str, line: int) -> Span:
     """The line of a text in the file that it is in; that of its key if the text is not written as it is."""
     span = span_of(manifest.document, (*manifest.where, *where))
-    return line_within(span, text, line)
+    return line_within(span, text.splitlines(), line)
 
 
 def _read(manifest: Object, where: Where, data: Any, findings: Diagnostics) -> dict[str, Any]:
