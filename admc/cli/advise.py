@@ -205,7 +205,7 @@ def _codes(codes: list[str]) -> frozenset[str]:
 
     for code in codes:
         if code not in CODES:
-            hint = "`admc advise` has the codes ADM910 to ADM993, and `admc explain CODE` says what each means"
+            hint = "`admc advise` has the codes ADM910 to ADM995, and `admc explain CODE` says what each means"
             raise wrong_usage(
                 "ADM801", f"`--fail-on` names no code of this command: `{visible(code[:100])}`", hint=hint
             )
