@@ -85,13 +85,26 @@ def _saved(subject: str, include: list[Path] | None, effort: float | None) -> _M
     from admc.base.files import read_bounded
     from admc.istio.document import AdviceDocument, advice_of
     from admc.review.diff.model import Diff
-    from admc.review.diff.read import MAX_BYTES, diff_of
+    from admc.review.diff.read import MAX_BYTES, diff_of, from_json
     from admc.review.report.advice_page import advice_page
     from admc.review.report.diff_page import diff_page
-    from dsl.documents import kind_of
+    from dsl.documents import DocumentError, kind_of
 
     path = Path(subject)
     content = read_bounded(path, MAX_BYTES, "the saved answer")
-    if kind_of(content, (AdviceDocument, Diff)) is AdviceDocument:
+    kind = kind_of(content, (AdviceDocument, Diff))
+    if kind is AdviceDocument:
         return _Made(advice_page(advice_of(content, path)), (path,))
-    return _Made(diff_page(diff_of(content, path)), (path,))
+    if kind is Diff:
+        return _Made(diff_page(diff_of(content, path)), (path,))
+    try:
+        diff = from_json(content)
+    except DocumentError as error:
+        raise wrong_usage(
+            "ADM839",
+            f"`{visible(subject)}` is neither a difference nor an advice that admc can read",
+            cause=error.message,
+            hint="write it again: `admc diff BASE HEAD --format json -o DIFF.json`, or "
+            "`admc advise PATH... --format json > ADVICE.json`",
+        ) from error
+    return _Made(diff_page(diff), (path,))

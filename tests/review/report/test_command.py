@@ -89,6 +89,18 @@ def test_findings_alone_are_no_advice(admc: Admc, tmp_path: Path) -> None:
     assert not target.exists()
 
 
+@pytest.mark.parametrize("content", ["", "{}", "[]", as_json("principals")[:-100], '{"schema_version": 1}', "\x00"])
+def test_what_is_of_no_kind_has_a_hint_for_both(admc: Admc, tmp_path: Path, content: str) -> None:
+    saved = tmp_path / "ANSWER.json"
+    saved.write_text(content, encoding="utf-8")
+    run = admc("report", saved, "-o", tmp_path / "page.html")
+    assert run.code == 1
+    assert "error[ADM839]" in run.err
+    assert "is neither a difference nor an advice" in run.err
+    assert "`admc diff BASE HEAD" in run.err
+    assert "`admc advise PATH..." in run.err
+
+
 @pytest.mark.parametrize("change", [{"schema_version": 2}, {"unknown": 1}, {"free": "3"}])
 def test_a_changed_advice_is_refused(admc: Admc, tmp_path: Path, change: dict[str, object]) -> None:
     saved, target = tmp_path / "ADVICE.json", tmp_path / "advice.html"
