@@ -19,6 +19,8 @@ EXPORT_TO: Final = "networking.istio.io/exportTo"
 PUBLIC: Final = "*"
 OWN: Final = "."
 HIDDEN: Final = "~"
+HEADLESS: Final = "None"
+"""The address of a Service whose name stands for its pods."""
 _TLS_MODE: Final = "security.istio.io/tlsMode"
 
 
@@ -102,7 +104,9 @@ def _of_service(service: Object, workloads: list[Workload], machines: list[Objec
     spec = spec_of(service)
     labels = mapping(spec.get("selector"))
     answering = tuple(it for it in workloads if labels and has_labels(it, labels))
-    others = [it for it in machines if labels and _machine_has(it, labels)]
+    # A Service without an address has pods alone.
+    selected = [] if spec.get("clusterIP") == HEADLESS else machines
+    others = [it for it in selected if labels and _machine_has(it, labels)]
     annotation = str(at(service.metadata, ("annotations", EXPORT_TO)) or "")
     name = f"{service.name}.{service.namespace}.svc.{DOMAIN}"
     exported = exported_to(annotation.split(",") if annotation else (), service.namespace, exports.hosts)
@@ -137,7 +141,7 @@ def _of_entry(entry: Object, workloads: list[Workload], machines: list[Object], 
         )
         for port in items(spec.get("ports"))
     )
-    with_sidecars = all(_is_mutual(mapping(at(endpoint, ("labels",)))) for endpoint in endpoints)
+    with_sidecars = all(_is_mutual(mapping(endpoint)) for endpoint in endpoints)
     complete = bool(answering or others or endpoints) and with_sidecars and _have_sidecars(answering)
     complete = complete and all(map(_has_proxy, others))
     external = spec.get("location") != "MESH_INTERNAL"
@@ -156,12 +160,13 @@ def _machine_has(entry: Object, labels: Mapping[str, Any]) -> bool:
 
 
 def _has_proxy(entry: Object) -> bool:
-    return _is_mutual(mapping(spec_of(entry).get("labels")))
+    return _is_mutual(spec_of(entry))
 
 
-def _is_mutual(labels: Mapping[str, Any]) -> bool:
-    """Whether an endpoint that is no pod has a proxy, which its label says."""
-    return labels.get(_TLS_MODE) == "istio"
+def _is_mutual(endpoint: Mapping[str, Any]) -> bool:
+    """Whether an endpoint that is no pod has a proxy: its label says so, or else its service account."""
+    mode = mapping(endpoint.get("labels")).get(_TLS_MODE)
+    return mode == "istio" if mode is not None else bool(endpoint.get("serviceAccount"))
 
 
 def pod_spec(workload: Workload) -> Any:
