@@ -373,7 +373,9 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         "a namespace takes no part",
         "An installation of admc reads and writes in the namespaces that carry the label `admc.dev/controller` with "
         "its name. A program that names another one is not served; if a namespace loses its label, the last good plan "
-        "stays.",
+        "stays. The namespace of the server, `kube-system`, `kube-public` and `kube-node-lease` take no part, whatever "
+        "their labels say: their pods have to start without the server, so neither the webhook nor the guard is for "
+        "them. Take the label off there, and run services of the program in another namespace.",
         "",
         "kubectl label namespace shop admc.dev/controller=main",
     ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.base.checks import Check, CheckVerdict
 from admc.kubernetes.cluster.api.errors import ApiError
-from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.names import CONTROLLER, reserved
 from admc.kubernetes.cluster.program.status import conditions_of
 from admc.kubernetes.doctor.picture import name_of
 from admc.manifests.documents import at
@@ -210,12 +210,21 @@ def _namespaces(name: str, picture: Picture) -> Iterator[Check]:
     if isinstance(namespaces, ApiError):
         yield _unread("namespaces", namespaces)
         return
-    if not namespaces:
+    deployments = () if isinstance(picture.deployments, ApiError) else picture.deployments
+    own = {str(at(deployment, ("metadata", "namespace"))) for deployment in deployments}
+    names = [name_of(namespace) for namespace in namespaces]
+    without_effect = {space: why for space in names if (why := reserved(space, space if space in own else ""))}
+    taking_part = [namespace for namespace in namespaces if name_of(namespace) not in without_effect]
+    if taking_part:
+        yield Check("namespaces", CheckVerdict.GOOD, _few([f"`{name_of(namespace)}`" for namespace in taking_part]))
+    else:
         advice = f"`kubectl label namespace NAMESPACE {CONTROLLER}={name}`"
         yield Check("namespaces", CheckVerdict.OPTIONAL, "none takes part", advice)
-        return
-    yield Check("namespaces", CheckVerdict.GOOD, f"{_few([f'`{name_of(namespace)}`' for namespace in namespaces])}")
-    strict = [name_of(namespace) for namespace in namespaces if _enforces(namespace) in ("baseline", "restricted")]
+    for space, why in without_effect.items():
+        state = f"`{space}` has the label `{CONTROLLER}={name}`, and takes no part: {why}"
+        advice = f"take the label off: `kubectl label namespace {space} {CONTROLLER}-`"
+        yield Check("namespaces", CheckVerdict.BAD, state, advice)
+    strict = [name_of(namespace) for namespace in taking_part if _enforces(namespace) in ("baseline", "restricted")]
     if strict:
         state = f"{_few([f'`{space}`' for space in strict])}: Pod Security refuses pods with an ADM"
         advice = (

@@ -138,6 +138,16 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
         {"namespaces": ({"metadata": {"name": "shop", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},)},
         "Pod Security refuses pods with an ADM",
     ),
+    "the label at a namespace of Kubernetes": (
+        {"namespaces": (named("shop"), named("kube-system"))},
+        "`kube-system` has the label `admc.dev/controller=main`, and takes no part: it is a namespace of Kubernetes "
+        "itself, whose pods have to start without the webhook; take the label off: `kubectl label namespace "
+        "kube-system admc.dev/controller-`",
+    ),
+    "the label at the namespace of the server": (
+        {"namespaces": (named("shop"), named(NAMESPACE))},
+        "`admc-system` has the label `admc.dev/controller=main`, and takes no part: it is the namespace of the server",
+    ),
     "a Program that no server reads": ({"programs": (program(),)}, "`shop` has no conditions"),
     "a Program that does not compile": (
         {"programs": (program(Accepted=("False", "Invalid")),)},
@@ -181,6 +191,12 @@ def test_what_the_account_may_not_read_is_not_called_right() -> None:
         found = lines(**changed)
         assert set(found) == {CheckVerdict.UNKNOWN}, changed
         assert "user `me` cannot list it" in found[CheckVerdict.UNKNOWN]
+
+
+def test_a_namespace_that_takes_no_part_is_not_shown_as_one_that_does() -> None:
+    found = lines(namespaces=(named("kube-public"),))
+    assert "none takes part" in found[CheckVerdict.OPTIONAL]
+    assert "`kube-public` has the label" in found[CheckVerdict.BAD]
 
 
 @pytest.mark.parametrize("reason", ["RollingOut", "PodsNotReady", "Audit"])

@@ -11,6 +11,7 @@ import pytest
 
 from admc.kubernetes.cluster.injections.guarded import MOST_PORTS
 from admc.kubernetes.cluster.injections.objects import PATH
+from admc.kubernetes.cluster.names import CONTROLLER, SYSTEM_NAMESPACES
 from admc.kubernetes.inject.containers import Form
 from admc.kubernetes.inject.model import PodNeeds
 from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
@@ -170,6 +171,22 @@ def test_a_pod_of_two_services_is_refused(own_shop: Guarded) -> None:
     # A second service that needs the wait alone is no contradiction.
     shop.inject({"rate": row("rate"), "second": row("caller", {"role": "second"})})
     until(lambda: not said(shop.create(made)))
+
+
+@pytest.mark.parametrize("name", SYSTEM_NAMESPACES)
+def test_namespaces_that_the_webhook_leaves_out_are_left_out_here_too(
+    own_shop: Guarded, cluster_api: ApiServer, name: str
+) -> None:
+    """Nothing would put an ADM into a pod there, so that it could only be refused."""
+    with guarded(cluster_api, name) as left_out:
+        left_out.inject(rows())
+        # An API server reads the objects of a kind in order, so after this one it has read that one, too.
+        own_shop.inject({"late": row("geo", {"app": "late"})})
+        until(lambda: said(own_shop.create(pods.pod(PodNeeds("", None, waits=False), {"app": "late"}))))
+        for service in NEEDS:
+            assert passes(left_out.create(pods.bare(service)))
+        unlabelled = {"metadata": {"labels": {CONTROLLER: None}}}
+        left_out.request("PATCH", f"/api/v1/namespaces/{name}", unlabelled, "application/merge-patch+json")
 
 
 def row(service: str, labels: dict[str, str] | None = None) -> ServiceInjection:
