@@ -14,6 +14,7 @@ from admc.kubernetes.cluster.injections.objects import PATH
 from admc.kubernetes.cluster.names import CONTROLLER, SYSTEM_NAMESPACES
 from admc.kubernetes.inject.containers import Form
 from admc.kubernetes.inject.model import PodNeeds
+from admc.kubernetes.inject.recognised import recognised
 from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
 from emitters.interception.pod import PodCaptures
 from tests.cluster.guard import pods
@@ -109,6 +110,56 @@ def test_what_the_server_tolerates_passes(shop: Guarded, name: str) -> None:
 @pytest.mark.parametrize("name", {**pods.TOLERATED_MORE, **pods.NOT_SEEN})
 def test_what_passes_too(shop: Guarded, name: str) -> None:
     assert passes(shop.create(pods.altered({**pods.TOLERATED_MORE, **pods.NOT_SEEN}[name])))
+
+
+APPARMOR = "container.apparmor.security.beta.kubernetes.io"
+
+
+def test_the_annotation_for_a_profile_of_apparmor(shop: Guarded) -> None:
+    """The API server writes the field for the annotation, so that the same value has to pass in both forms."""
+
+    def annotated(name: str, profile: str) -> Json:
+        made = pods.rate()
+        made["metadata"].setdefault("annotations", {})[f"{APPARMOR}/{name}"] = profile
+        return made
+
+    for name in ("admc-rules", "admc-proxy", "admc-wait"):
+        status, stored = shop.create(annotated(name, "runtime/default"))
+        assert status == 201, stored.get("message")
+        profiles = {
+            each["name"]: each["securityContext"].get("appArmorProfile") for each in stored["spec"]["initContainers"]
+        }
+        assert profiles[name] == {"type": "RuntimeDefault"}
+        assert name in recognised(stored, INSTALLATION).names
+        why = said(shop.create(annotated(name, "unconfined")))
+        assert f"is not as admc writes it: `appArmorProfile` of `{name}`; create the pod again" in why
+
+
+def test_what_admc_does_not_write_is_named(shop: Guarded) -> None:
+    """In any order: maps of CEL have none."""
+
+    def fields(spec: Json) -> None:
+        spec["initContainers"][0]["tty"] = True
+        spec["initContainers"][2] |= {"stdin": True, "workingDir": "/x"}
+
+    def rights(spec: Json) -> None:
+        spec["initContainers"][0]["securityContext"].update(privileged=False, runAsGroup=None, procMount="Default")
+        spec["initContainers"][1]["securityContext"].update(runAsUser=7, procMount="Default")
+
+    why = said(shop.create(pods.altered(fields)))
+    assert named_in(why, "fields that admc does not write: ") == {
+        "`tty` of `admc-rules`",
+        "`stdin` of `admc-wait`",
+        "`workingDir` of `admc-wait`",
+    }
+    why = said(shop.create(pods.altered(rights)))
+    assert named_in(why, "is not as admc writes it: ") == {"`runAsGroup` of `admc-rules`", "`runAsUser` of `admc-proxy`"}
+
+
+def named_in(why: str, before: str) -> set[str]:
+    _, is_there, rest = why.partition(before)
+    assert is_there, why
+    return set(rest.partition("; ")[0].split(", "))
 
 
 def test_what_the_webhook_of_eks_adds_passes(shop: Guarded) -> None:
