@@ -154,7 +154,7 @@ def more_than_the_guard_compares(stored: Json) -> bool:
 @pytest.fixture
 def unguarded(shop: Guarded) -> Iterator[Guarded]:
     """A namespace that takes no part: what the API server stores of pods that the guard refuses."""
-    with guarded(shop.api, f"un{shop.namespace}", "nobody") as place:
+    with guarded(shop.api, f"un{shop.namespace}", "another") as place:
         yield place
 
 

@@ -13,9 +13,10 @@ from admc.kubernetes.cluster.injections.guarded import MOST_PORTS
 from admc.kubernetes.cluster.injections.objects import PATH
 from admc.kubernetes.cluster.names import CONTROLLER, SYSTEM_NAMESPACES
 from admc.kubernetes.inject.containers import Form
-from admc.kubernetes.inject.model import PodNeeds
+from admc.kubernetes.inject.model import PodNeeds, TemplateFinding
 from admc.kubernetes.inject.recognised import recognised
-from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
+from admc.kubernetes.inject.services import service_of
+from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection, injection_spec
 from emitters.interception.pod import PodCaptures
 from tests.cluster.guard import pods
 from tests.cluster.guard.changes import ATTACHED, attached, furnish, image, labels, reported
@@ -153,7 +154,10 @@ def test_what_admc_does_not_write_is_named(shop: Guarded) -> None:
         "`workingDir` of `admc-wait`",
     }
     why = said(shop.create(pods.altered(rights)))
-    assert named_in(why, "is not as admc writes it: ") == {"`runAsGroup` of `admc-rules`", "`runAsUser` of `admc-proxy`"}
+    assert named_in(why, "is not as admc writes it: ") == {
+        "`runAsGroup` of `admc-rules`",
+        "`runAsUser` of `admc-proxy`",
+    }
 
 
 def named_in(why: str, before: str) -> set[str]:
@@ -238,6 +242,31 @@ def test_namespaces_that_the_webhook_leaves_out_are_left_out_here_too(
             assert passes(left_out.create(pods.bare(service)))
         unlabelled = {"metadata": {"labels": {CONTROLLER: None}}}
         left_out.request("PATCH", f"/api/v1/namespaces/{name}", unlabelled, "application/merge-patch+json")
+
+
+def test_a_pod_of_two_services_is_not_sent_to_the_webhook_again(own_shop: Guarded) -> None:
+    """One needs an ADM, and the other the wait alone or nothing that is required yet: the webhook leaves the pod as it
+    is, so that its creation with the webhook on would end here again."""
+    both = pods.bare()
+    both["metadata"]["labels"]["role"] = "second"
+    pairs = {"second": row("caller", {"role": "second"}), "third": replace(UNGUARDED, selector={"role": "second"})}
+    for name, second in pairs.items():
+        own_shop.inject({"rate": row("rate"), name: second})
+        said_of_both = (
+            f"; it has the labels of `rate` and of `{name}`, and a pod of two services gets no ADM and no wait"
+        )
+        until(lambda what=said_of_both: what in said(own_shop.create(both)))  # type: ignore[misc]
+        why = said(own_shop.create(both))
+        assert why.endswith(
+            "(ADM926); give it the labels of one of them, or declare one service with the ports of both"
+        )
+        assert "admc inject" not in why
+        assert "create the pod again with the webhook" in said(own_shop.create(pods.bare()))
+        finding = service_of(
+            injection_spec("shop", "", {"rate": row("rate"), name: second}), both["metadata"]["labels"]
+        )
+        assert isinstance(finding, TemplateFinding)
+        assert (finding.code, finding.message) == ("ADM926", f"its pods are those of `rate` and `{name}`")
 
 
 def row(service: str, labels: dict[str, str] | None = None) -> ServiceInjection:

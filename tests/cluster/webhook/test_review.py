@@ -226,7 +226,10 @@ def probed(**get: Any) -> dict[str, Any]:
         (pod(containers=[container("admc-proxy")]), "ADM921: the container `admc-proxy` is not admc's"),
         (pod(initContainers=[container("admc-rules")]), "ADM921: the container `admc-rules` is not admc's"),
         (pod(volumes=[{"name": "admc-token", "emptyDir": {}}]), "ADM921: the volume `admc-token` is not admc's"),
-        (labelled(app="rate", tier="front"), "ADM926: its pods are those of `front` and `rate`"),
+        (
+            labelled(app="rate", tier="front"),
+            "ADM926: its pods are those of `front` and `rate`; give the pod the labels of one service, or",
+        ),
         (pod(hostNetwork=True, dnsPolicy="Default"), "ADM922: the pod is on its node's network"),
         (pod(os={"name": "windows"}), "ADM922: the pod runs on Windows"),
         (
