@@ -35,7 +35,7 @@ from tests.cluster.guard.policy import (
 )
 from tests.cluster.objects import as_a_webhook_does, container
 from tests.inject.released import HERE, file_of
-from tests.inject.test_recognised import INSTALLATION, TOLERATED
+from tests.inject.test_recognised import INSTALLATION, SECRET, TOLERATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,6 +158,42 @@ def test_what_admc_does_not_write_is_named(shop: Guarded) -> None:
         "`runAsGroup` of `admc-rules`",
         "`runAsUser` of `admc-proxy`",
     }
+
+
+def test_variables_and_mounts_that_admc_does_not_write_are_named(shop: Guarded) -> None:
+    def variables(spec: Json) -> None:
+        spec["initContainers"][0]["env"] = [{"name": "HTTPS_PROXY", "value": SECRET}, {"name": "AWS_REGION"}]
+        spec["initContainers"][1]["env"].append({"name": "LD_PRELOAD", "value": SECRET})
+
+    def mounts(spec: Json) -> None:
+        spec["initContainers"][2]["volumeMounts"].append({"name": "mine", "mountPath": "/usr/bin", "readOnly": True})
+        spec["initContainers"][1]["volumeMounts"][0]["readOnly"] = False
+
+    why = said(shop.create(pods.altered(variables)))
+    assert named_in(why, "environment variables that admc does not write: ") == {
+        "`HTTPS_PROXY` of `admc-rules`",
+        "`LD_PRELOAD` of `admc-proxy`",
+    }
+    assert SECRET not in why
+    why = said(shop.create(pods.altered(mounts)))
+    assert named_in(why, "mounts that admc does not write, or not so: ") == {
+        "`/usr/bin` of `admc-wait`",
+        "`/run/admc/config` of `admc-proxy`",
+    }
+    for change, what in (
+        (lambda spec: spec["initContainers"][1].pop("env"), "`POD_NAME` twice or not at all"),
+        (lambda spec: spec["initContainers"][2]["volumeMounts"].pop(), "lacks a mount"),
+    ):
+        assert what in said(shop.create(pods.altered(change)))
+
+
+def test_a_long_list_is_cut(shop: Guarded) -> None:
+    """The API server shows no message of more than 5 KB, but the expression."""
+    many = [{"name": f"VARIABLE_{number}_{'X' * 60}", "value": "x"} for number in range(200)]
+    why = said(shop.create(pods.altered(lambda spec: spec["initContainers"][0].update(env=many))))
+    assert "that admc does not write: `VARIABLE_0_XX" in why
+    assert "...; create the pod again" in why
+    assert len(why) < 1_000
 
 
 def named_in(why: str, before: str) -> set[str]:
