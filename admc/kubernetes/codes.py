@@ -46,8 +46,11 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
     "ADM926": (
         "a pod template is of two services",
         "The Services in the given manifests, or else the labels in the program, select the pods of this template for "
-        "two services of the program. Each would have an ADM of its own in every pod, and the rules of one would "
-        "replace those of the other. Give each service pods of its own, or declare one service with the ports of both.",
+        "two services of the program, or the Services in the cluster do. Each would have an ADM of its own in every "
+        "pod, and the rules of one would replace those of the other. Where one of the two needs the wait alone, it is "
+        "the same: the pod's address would be that of two services, which the server refuses (`ADM942`). So neither "
+        "`admc inject` nor the webhook puts anything into such a pod, and if a service is guarded, the API server "
+        "refuses the pod. Give each service pods of its own, or declare one service with the ports of both.",
         "service web { http 80 -> 8080 }\nservice admin { http 90 -> 9090 }",
         "service web { http main 80 -> 8080  http admin 90 -> 9090 }",
     ),
@@ -373,7 +376,9 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         "a namespace takes no part",
         "An installation of admc reads and writes in the namespaces that carry the label `admc.dev/controller` with "
         "its name. A program that names another one is not served; if a namespace loses its label, the last good plan "
-        "stays.",
+        "stays. The namespace of the server, `kube-system`, `kube-public` and `kube-node-lease` take no part, whatever "
+        "their labels say: their pods have to start without the server, so neither the webhook nor the guard is for "
+        "them. Take the label off there, and run services of the program in another namespace.",
         "",
         "kubectl label namespace shop admc.dev/controller=main",
     ),

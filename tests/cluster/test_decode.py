@@ -293,6 +293,15 @@ def test_a_namespace() -> None:
     assert decode.namespace({"metadata": going}) == Namespace("shop", {"a": "b"}, is_terminating=True)
 
 
+def test_namespaces_that_take_no_part_whatever_their_labels() -> None:
+    for name in ("kube-system", "kube-public", "kube-node-lease", "mesh"):
+        found = decode.namespace({"metadata": {"name": name}}, own="mesh")
+        assert found is not None
+        assert found.reserved, name
+    others = [decode.namespace({"metadata": {"name": name}}, own="mesh") for name in ("shop", "kube-systems", "mesh-2")]
+    assert not any(found is None or found.reserved for found in others)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

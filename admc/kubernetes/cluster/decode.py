@@ -13,6 +13,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.kubernetes.cluster.names import reserved
 from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, ServicePort, Slice
 from admc.kubernetes.inject import security
 from admc.kubernetes.inject.names import ADM_CONTAINER, KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
@@ -127,11 +128,13 @@ def endpoint_slice(item: Json) -> Slice | None:
         raise _malformed("EndpointSlice", item, error) from error
 
 
-def namespace(item: Json) -> Namespace | None:
-    """Raises `MalformedError`."""
+def namespace(item: Json, own: str = "") -> Namespace | None:
+    """`own` is the namespace of the server. Raises `MalformedError`."""
     try:
         metadata = item["metadata"]
-        return Namespace(_text(metadata["name"]), _texts(metadata.get("labels")), "deletionTimestamp" in metadata)
+        name = _text(metadata["name"])
+        labels = _texts(metadata.get("labels"))
+        return Namespace(name, labels, "deletionTimestamp" in metadata, reserved(name, own))
     except _WRONG as error:
         raise _malformed("Namespace", item, error) from error
 

@@ -105,3 +105,5 @@ class Namespace:
     labels: Mapping[str, str]
     is_terminating: bool = False
     """It is being deleted with all its objects, and admits no new ones."""
+    reserved: str = ""
+    """Why it takes no part, whatever its label says; empty if it may."""

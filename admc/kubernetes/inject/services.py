@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from admc.kubernetes.inject.spec import InjectionSpec
     from admc.manifests.documents import Object
 
+_NAMED: Final = 3
+"""Services that a finding names."""
 _ANYWHERE: Final = ""
 """Stands for the namespace in an index of all namespaces."""
 
@@ -43,14 +45,16 @@ def service_of(spec: InjectionSpec | None, labels: Mapping[str, Any]) -> str | T
     matching = () if spec is None else services_of(spec, _texts(labels))
     if len(matching) < 2:
         return matching[0] if matching else None
-    names = " and ".join(f"`{name}`" for name in matching[:3])
+    names = " and ".join(f"`{name}`" for name in matching[:_NAMED])
+    more = f" and {len(matching) - _NAMED} more" if len(matching) > _NAMED else ""
     return TemplateFinding(
         "ADM926",
         Severity.ERROR,
-        f"its pods are those of {names}",
+        f"its pods are those of {names}{more}",
         ("metadata", "labels"),
-        "a pod is of one service: with two, each would have an ADM of its own in it",
-        "give each service pods of its own, or declare one service with the ports of both",
+        "a pod is of one service: an ADM enforces the policies of one, and where another one needs the wait alone, the "
+        "server does not know whose address the pod has",
+        "give the pod the labels of one service, or declare one service with the ports of both",
     )
 
 

@@ -155,7 +155,7 @@ def test_without_any_clause_another_pod_passes(new_cluster_api: Callable[..., Ap
 
 NEEDLESS: Final = {
     "0: all of it": "such a pod has the ADM of another service, too; this says why in other words",
-    "13: c.?restartPolicy.orValue('') == 'Always'": "the API server takes a startup probe with no other value",
+    "14: c.?restartPolicy.orValue('') == 'Always'": "the API server takes a startup probe with no other value",
     "ingress: a[3].size() <= 6143": "it bounds the time alone: a rule refuses such a list",
     "egress: a[a.size() - 1].size() <= 6143": "it bounds the time alone: a rule refuses such a list",
 }

@@ -49,6 +49,11 @@ class Installation:
     """Of the server; None: the administrator's."""
 
     @property
+    def system(self) -> str:
+        """The namespace of the server, which takes no part."""
+        return f"{self.name}-system"
+
+    @property
     def reach(self) -> str:
         return f"localhost:{self.port}"
 
@@ -70,7 +75,7 @@ class Installation:
         own = self.folder / secrets.token_hex(4)
         own.mkdir()
         kubeconfig = self.kubeconfig or self.api.kubeconfig
-        arguments = ["--cluster", self.name, "--namespace", self.namespace, "--kubeconfig", str(kubeconfig)]
+        arguments = ["--cluster", self.name, "--namespace", self.system, "--kubeconfig", str(kubeconfig)]
         if not own_authority:
             certificate, key = self.authority.issue(dns=("localhost",)).write(own, "server")
             (own / "ca.crt").write_bytes(self.authority.certificate)
@@ -162,7 +167,7 @@ class Installation:
         """In the namespace of the server. `_` in the names of `binary` stands for `.`."""
         packed = {key.replace("_", "."): base64.b64encode(content).decode() for key, content in binary.items()}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}"
+        path = f"/api/v1/namespaces/{self.system}/configmaps/{name}"
         self.api.apply(path, {**body, "data": data or {}, "binaryData": packed})
 
     def status(self, name: str | None = None) -> Mapping[str, Any]:
@@ -227,4 +232,6 @@ def installation(api: ApiServer, folder: Path, *, defined: bool = True) -> Insta
     api.apply(f"/api/v1/namespaces/{name}", body)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     api.apply(f"/api/v1/namespaces/{name}/serviceaccounts/default", account)
-    return Installation(api, name, name, folder, free_port(), Authority())
+    made = Installation(api, name, name, folder, free_port(), Authority())
+    api.apply(f"/api/v1/namespaces/{made.system}", {**body, "metadata": {"name": made.system}})
+    return made

@@ -268,6 +268,8 @@ def test_what_inject_says_if_there_is_nothing_to_go_by(shop: Installation, injec
     for run, said in (
         (inject(pod("web")), f"there is no `Injection` `{shop.name}` in namespace `{shop.namespace}`"),
         (inject(pod("web")), f"`admc.dev/controller={shop.name}`"),
+        (inject(pod("web"), namespace="kube-system"), "so it takes part in no installation"),
+        (inject(pod("web"), namespace="kube-system"), "give the pods another namespace"),
         (inject(pod("web"), kubeconfig=stranger), "the API server does not permit to read the `Injection`"),
         (inject(pod("web"), kubeconfig=stranger), "has the verb `get` on `injections.admc.dev`"),
         (inject(pod("web"), kubeconfig=closed), "the API server does not answer"),

@@ -34,7 +34,12 @@ UNRECOGNISED: Final = "ADM953"
 
 def takes_part(namespace: Namespace | None, controller: str) -> bool:
     """Whether a namespace takes part in an installation."""
-    return namespace is not None and not namespace.is_terminating and namespace.labels.get(CONTROLLER) == controller
+    return (
+        namespace is not None
+        and not namespace.is_terminating
+        and not namespace.reserved
+        and namespace.labels.get(CONTROLLER) == controller
+    )
 
 
 ByService = Mapping[str, tuple[Diagnostic, ...]]
@@ -70,6 +75,25 @@ def findings(selection: Selection, by_service: ByService, controller: str) -> tu
     return (*(_not_taking_part(selection, controller, name) for _, name in sorted(outside.items())), *of_services)
 
 
+def labels_without_effect(reserved: Iterable[Namespace], controller: str) -> Iterator[Diagnostic]:
+    """Yield the findings about namespaces that take no part although they have the label of the installation
+    `controller`. No service has to be there: an operator who has set the label expects something of it."""
+    for namespace in reserved:
+        if namespace.reserved and namespace.labels.get(CONTROLLER) == controller:
+            yield Diagnostic(
+                "ADM944",
+                Severity.WARNING,
+                f"the namespace `{namespace.name}` has the label `{CONTROLLER}={controller}`, and takes no part",
+                None,
+                cause=namespace.reserved,
+                hint=f"take the label off: {_unlabelled(namespace.name)}",
+            )
+
+
+def _unlabelled(namespace: str) -> str:
+    return f"`kubectl label namespace {namespace} {CONTROLLER}-`"
+
+
 def _not_taking_part(selection: Selection, controller: str, name: str) -> Diagnostic:
     record, namespace = selection.namespace(name), selection.keys[name].namespace
     label = None if record is None else record.labels.get(CONTROLLER)
@@ -78,6 +102,10 @@ def _not_taking_part(selection: Selection, controller: str, name: str) -> Diagno
         why, hint = "there is no such namespace", "apply it, or correct the `namespace` of the services"
     elif record.is_terminating:
         why, hint = "it is being deleted", "take its services out of the program"
+    elif record.reserved:
+        why, hint = record.reserved, "run the services in another namespace, or take them out of the program"
+        if label is not None:
+            hint += f"; and take the label off: {_unlabelled(namespace)}"
     elif label is None:
         why = f"it has no label `{CONTROLLER}`"
     else:
