@@ -210,15 +210,17 @@ INJECTIONS: Mapping[str, tuple[str, ...]] = {
     "ADM955": (
         "an `Injection` object would be too large",
         "The server writes what the pods of a namespace need into one object, and etcd refuses objects of more than "
-        "1.5 MB. Nothing is cut: above 1 MB the new plan is not begun, and the last good plan stays in force. The "
-        "object has the services of its namespace that need an ADM or a wait, so distribute them over several "
-        "namespaces.",
+        "1.5 MB. Nothing is cut: above 1 MB the stored object stays, and a plan that needs something new in its "
+        "namespace is not begun; the last good plan stays in force. The object has the services of its namespace that "
+        "need an ADM or a wait, so distribute them over several namespaces, or give their Services selectors with "
+        "fewer labels.",
     ),
     "ADM956": (
         "an `Injection` object cannot be written",
         "The server writes what pods need before it begins a plan, so that a pod which starts meanwhile has it. Here "
-        "the API server refuses the object, does not know its kind, or does not answer. The last good plan stays in "
-        "force, and the server tries again by itself. The cause is what the API server says.",
+        "the API server refuses the object, does not know its kind, or does not answer. A plan that needs something in "
+        "that namespace which the stored object does not have is not begun; the last good plan stays in force, and the "
+        "server tries again by itself. The cause is what the API server says.",
     ),
     "ADM957": (
         "what the pods of a namespace need is not known",
@@ -376,6 +378,15 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         "stays.",
         "",
         "kubectl label namespace shop admc.dev/controller=main",
+    ),
+    "ADM965": (
+        "the selector of a Service has more labels than admc uses",
+        "The selector of each service stands in the `Injection` of its namespace, and the API server takes objects of "
+        "a limited size. So admc uses a selector of at most 16 labels, whose keys and values have at most 1,000 "
+        "characters together. A Service with another one counts as absent: ADMs refuse the connections that may be "
+        "those of its service and that would pass without their policies, and new pods of it get no ADM. If the "
+        "service is guarded, the selector that it had before stays. Other services and new plans are not concerned. "
+        "Give the Service a selector with fewer or shorter labels.",
     ),
     "ADM953": (
         "containers with admc's names are not as admc writes them",

@@ -263,6 +263,6 @@ async def test_while_the_program_is_gone_the_requirement_is_forgotten() -> None:
     looking = writing(api, owners=owners)
     assert await required_of(looking, api) == KEPT
     owners[0] = None
-    assert await looking._write((PLAN,), None) == ()  # as `run` does each second
+    assert (await looking._write((PLAN,), None)).findings == ()  # as `run` does each second
     owners[0] = Owner("shop", "another")
     assert await required_of(looking, api) is None

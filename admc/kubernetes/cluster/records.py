@@ -87,6 +87,8 @@ class Service:
     selector: Mapping[str, str]
     """Empty if EndpointSlices give its addresses."""
     ports: tuple[ServicePort, ...]
+    unusable: str = ""
+    """Why admc does not use its selector, which is then empty here: the Service counts as absent. Empty if it does."""
 
 
 @dataclass(frozen=True, slots=True)
