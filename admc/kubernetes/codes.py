@@ -273,6 +273,17 @@ GUARD: Mapping[str, tuple[str, ...]] = {
         "kubectl label pod loose app=cart --subresource=status",
         "kubectl label pod loose app=cart",
     ),
+    "ADM966": (
+        "a Service of a guarded service would lead to pods that were not checked",
+        "The guard checks a pod when it gets the labels of a guarded service. Pods that have other labels may lack an "
+        "ADM, and a Service with another selector leads requests to them. So the chart's policy "
+        "`admc-NAME-guard-services` makes the API server refuse a selector that lacks one of the labels by which pods "
+        "were checked. It may have more. For blue and green, name the labels that all pods have in the annotation "
+        "`admc.dev/pod-labels` of the Service, and restart pods that have no ADM (`Programmed` names them): the change "
+        "of colour then passes.",
+        "",
+        "kubectl annotate service cart admc.dev/pod-labels=app=cart",
+    ),
     "ADM979": (
         "the definition of `Injection` is not there or not served",
         "The guard reads in `Injection` objects what pods need. If their definition is deleted, the objects go with "
@@ -387,6 +398,15 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         "those of its service and that would pass without their policies, and new pods of it get no ADM. If the "
         "service is guarded, the selector that it had before stays. Other services and new plans are not concerned. "
         "Give the Service a selector with fewer or shorter labels.",
+    ),
+    "ADM967": (
+        "the annotation `admc.dev/pod-labels` of a Service is not used",
+        "A Service that changes from old pods to new ones by a label of its selector (blue and green) names the labels "
+        "that all of its pods have: they are then pods of the service before the change, and get an ADM. The value is "
+        "a part of the selector, as KEY=VALUE with commas. Here it names a label that the selector does not have, or "
+        "has with another value. Until that is corrected, the pods that the selector selects are those of the service.",
+        "",
+        "kubectl annotate service cart admc.dev/pod-labels=app=cart",
     ),
     "ADM953": (
         "containers with admc's names are not as admc writes them",

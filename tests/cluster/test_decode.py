@@ -261,6 +261,20 @@ def test_a_selector_has_a_bound(selector: dict[str, str], why: str) -> None:
     assert outside.unusable == "", "the API server ignores it"
 
 
+def test_the_pods_of_each_colour() -> None:
+    selector = {"app": "rate", "colour": "blue"}
+    item = service_json(clusterIP="10.96.0.1", selector=selector)
+    item["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=rate"}
+    found = decode.service(item)
+    assert found is not None
+    assert (found.selector, found.receivers, found.fault) == ({"app": "rate"}, selector, "")
+    item["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=web"}
+    found = decode.service(item)
+    assert found is not None
+    assert (found.selector, found.receivers) == (selector, {})
+    assert found.fault == "`app=web` is not a label of the selector, as in `app=cart`"
+
+
 def slice_json(**fields: Any) -> dict[str, Any]:
     metadata = {"name": "rate-x", "namespace": "shop", "labels": {"kubernetes.io/service-name": "rate"}}
     return {"metadata": metadata, "addressType": "IPv4", **fields}

@@ -85,6 +85,19 @@ def test_a_selector_that_is_not_used() -> None:
     assert item.span.line == 3
 
 
+def test_an_annotation_that_is_not_used() -> None:
+    rate = replace(service("rate", "10.96.0.1", ports=RATE.ports), fault="`app=web` is no label")
+    item = only(followed(SEARCH, rate))
+    assert (item.code, item.severity) == ("ADM967", Severity.WARNING)
+    assert "`admc.dev/pod-labels` of the Service `rate` in the namespace `shop`" in item.message
+    assert str(item.cause).startswith("`app=web` is no label; the pods that its selector selects")
+
+
+def test_the_labels_of_the_program_are_compared_with_those_of_all_colours() -> None:
+    colours = replace(RATE, receivers={"app": "rate", "colour": "blue"})
+    assert all_of(followed(SEARCH, colours)) == ()
+
+
 def test_headless_and_dual_stack_are_fine() -> None:
     headless = service("rate", ports=())
     following = followed(service("search", "10.96.0.2", "fd00::2", ports=SEARCH.ports), headless)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.kubernetes.cluster.core.probes import learned
 from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.inject.names import POD_LABELS
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
 from dsl.syntax.tokens import label_text
 
@@ -117,6 +118,8 @@ def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[
         yield from _probes(selection, name)
         yield from _ports(selection, name, service)
         yield from _selector(selection, name, service)
+        if service.fault:
+            yield _fault(selection, name, service)
 
 
 def _shared(selection: Selection, name: str, others: tuple[str, ...]) -> Diagnostic:
@@ -151,6 +154,19 @@ def _unusable(selection: Selection, name: str, why: str) -> Diagnostic:
         cause=f"{why}; the Service counts as absent: connections that may be those of the service are refused where a "
         "policy depends on it, and if the service is guarded, its last selector stays",
         hint="give the Service a selector with fewer or shorter labels",
+    )
+
+
+def _fault(selection: Selection, name: str, service: Service) -> Diagnostic:
+    key = service.key
+    return Diagnostic(
+        "ADM967",
+        Severity.WARNING,
+        f"the annotation `{POD_LABELS}` of the Service `{key.name}` in the namespace `{key.namespace}` is not used for "
+        f"`{name}`",
+        selection.program.services[name].span,
+        cause=f"{service.fault}; the pods that its selector selects are those of the service, and no others",
+        hint="name labels of the selector, with commas: those that the pods of each colour have",
     )
 
 
