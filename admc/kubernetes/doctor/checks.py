@@ -143,6 +143,7 @@ def _active(namespace: str, lease: Object | ApiError, now: float) -> Check:
 
 
 def _policies(name: str, picture: Picture) -> Iterator[Check]:
+    guard = f"admc-{name}-guard"
     for policy_name, policy in picture.policies.items():
         parts = {
             "ValidatingAdmissionPolicy": policy,
@@ -150,9 +151,10 @@ def _policies(name: str, picture: Picture) -> Iterator[Check]:
         }
         absent = [kind for kind, part in parts.items() if isinstance(part, ApiError) and part.is_not_found]
         unread = [part for part in parts.values() if isinstance(part, ApiError) and not part.is_not_found]
-        if len(absent) == len(parts) and policy_name == f"admc-{name}-guard":
-            advice = "pods without their ADM start; the value `guard` of the chart has it"
-            yield Check("admission", CheckVerdict.OPTIONAL, "no guard", advice)
+        if len(absent) == len(parts) and policy_name.startswith(guard) and _is_absent(picture, guard):
+            if policy_name == guard:
+                advice = "pods without their ADM start; the value `guard` of the chart has it"
+                yield Check("admission", CheckVerdict.OPTIONAL, "no guard", advice)
             continue
         for kind in absent:
             advice = f"accounts that may write an `Injection`, or pods, can do without ADMs: {INSTALL}"
@@ -161,6 +163,12 @@ def _policies(name: str, picture: Picture) -> Iterator[Check]:
             yield _unread("admission", error)
         if not absent and not unread and not isinstance(policy, ApiError):
             yield _policy(policy_name, policy)
+
+
+def _is_absent(picture: Picture, name: str) -> bool:
+    """Whether there is neither the policy nor its binding."""
+    parts = (picture.policies.get(name), picture.bindings.get(name))
+    return all(isinstance(part, ApiError) and part.is_not_found for part in parts)
 
 
 def _policy(name: str, policy: Object) -> Check:

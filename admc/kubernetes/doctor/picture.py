@@ -50,7 +50,7 @@ class Picture(NamedTuple):
 
 def policies_of(name: str) -> tuple[str, ...]:
     """Return the policies of admission that the chart makes: who writes an `Injection`, and the guard."""
-    return f"admc-{name}-injections", f"admc-{name}-guard"
+    return f"admc-{name}-injections", f"admc-{name}-guard", f"admc-{name}-guard-services"
 
 
 async def look(name: str, kubeconfig: Path | None) -> Picture:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000.0
 RECENT = "2027-01-15T07:59:55.000000Z"
 NAMESPACE = "admc-system"
-POLICY, GUARD = "admc-main-injections", "admc-main-guard"
+POLICY, GUARD, SELECTORS = "admc-main-injections", "admc-main-guard", "admc-main-guard-services"
 
 
 def named(name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -49,8 +49,8 @@ RIGHT = Picture(
     nodes=(node("a", "v1.36.2"), node("b", "v1.29.0-gke.1")),
     deployments=(deployment(),),
     leases={NAMESPACE: lease()},
-    policies={POLICY: named(POLICY), GUARD: named(GUARD)},
-    bindings={POLICY: named(POLICY), GUARD: named(GUARD)},
+    policies={name: named(name) for name in (POLICY, GUARD, SELECTORS)},
+    bindings={name: named(name) for name in (POLICY, GUARD, SELECTORS)},
     webhook={"webhooks": [{"clientConfig": {"caBundle": "LS0t"}}]},
     endpoints={NAMESPACE: ({"endpoints": [{"conditions": {"ready": True}}, {"conditions": {"ready": True}}]},)},
     namespaces=(named("shop"),),
@@ -82,6 +82,7 @@ def test_an_installation_without_faults() -> None:
         "ok       active replica  `replica-1`\n"
         "ok       admission       admc-main-injections\n"
         "ok       admission       admc-main-guard\n"
+        "ok       admission       admc-main-guard-services\n"
         "ok       webhook         2 replicas answer it\n"
         "ok       namespaces      `shop`\n"
         "ok       programs        `shop`: Accepted=True, Programmed=True\n"
@@ -112,7 +113,10 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
         {"policies": {POLICY: ABSENT, GUARD: named(GUARD)}},
         "there is no ValidatingAdmissionPolicy `admc-main-inj",
     ),
-    "no binding": ({"bindings": {POLICY: ABSENT, GUARD: named(GUARD)}}, "there is no ValidatingAdmissionPolicyBinding"),
+    "no binding": (
+        {"bindings": {POLICY: ABSENT, GUARD: named(GUARD), SELECTORS: named(SELECTORS)}},
+        "there is no ValidatingAdmissionPolicyBinding",
+    ),
     "a policy that the API server does not understand": (
         {
             "policies": {
@@ -125,6 +129,10 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     "half a guard": (
         {"policies": {POLICY: named(POLICY), GUARD: ABSENT}},
         "no ValidatingAdmissionPolicy `admc-main-guard`",
+    ),
+    "a guard without the policy for Services, as of an earlier chart": (
+        {name: {POLICY: named(POLICY), GUARD: named(GUARD), SELECTORS: ABSENT} for name in ("policies", "bindings")},
+        "no ValidatingAdmissionPolicy `admc-main-guard-services`",
     ),
     "a webhook that the API server does not trust": (
         {"webhook": {"webhooks": [{"clientConfig": {}}]}},
@@ -160,7 +168,7 @@ def test_a_fault(case: str) -> None:
         ({"namespaces": ()}, "none takes part; `kubectl label namespace NAMESPACE admc.dev/controller=main`"),
         ({"webhook": ABSENT}, "none; pods get their ADMs from manifests alone"),
         (
-            {name: {POLICY: named(POLICY), GUARD: ABSENT} for name in ("policies", "bindings")},
+            {name: {POLICY: named(POLICY), GUARD: ABSENT, SELECTORS: ABSENT} for name in ("policies", "bindings")},
             "no guard; pods without their ADM start",
         ),
         ({"programs": ()}, "none; a Program with `spec.controller: main` brings the policies"),
@@ -174,7 +182,7 @@ def test_what_is_still_to_do(changed: Mapping[str, Any], expected: str) -> None:
 
 def test_what_the_account_may_not_read_is_not_called_right() -> None:
     fields = ("kinds", "nodes", "deployments", "namespaces", "programs", "webhook")
-    policies = {POLICY: FORBIDDEN, GUARD: named(GUARD)}
+    policies = {POLICY: FORBIDDEN, GUARD: named(GUARD), SELECTORS: named(SELECTORS)}
     spaces = {NAMESPACE: FORBIDDEN}
     alike: dict[str, Any] = {"leases": spaces, "endpoints": spaces, "policies": policies, "bindings": policies}
     for changed in (*({name: FORBIDDEN} for name in fields), *({name: value} for name, value in alike.items())):

@@ -22,10 +22,10 @@ from admc.base.exits import CommandError, Exit
 from admc.compile.plan.read import named_plan
 from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
+from admc.kubernetes.cluster.injections import findings
 from admc.kubernetes.cluster.injections.guarded import guarded, recalled
 from admc.kubernetes.cluster.injections.objects import (
     EVERYWHERE,
-    KIND,
     PATH,
     Changes,
     body,
@@ -37,9 +37,8 @@ from admc.kubernetes.cluster.injections.objects import (
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.program.conditions import Names
 from admc.kubernetes.cluster.records import Key
-from admc.kubernetes.inject.needs import estimates_of, injections, needs_of_plan, united
+from admc.kubernetes.inject.needs import NO_NAMES, estimates_of, injections, needs_of_plan, united
 from admc.kubernetes.inject.spec import MAX_BYTES, InjectionError, read_spec, size
-from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from admc.serve.environment import Serving
     from admc.serve.rollout.model import Placed
     from admc.serve.storage.position import Recipe
+    from dsl.diagnostics.diagnostic import Diagnostic
 
 LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 1.0
@@ -72,6 +72,8 @@ class Picture(NamedTuple):
     """Service -> the selector of its Kubernetes Service."""
     taking_part: tuple[str, ...]
     """The namespaces that take part in the installation."""
+    names: Mapping[Place, str] = NO_NAMES
+    """Service -> the name of its Kubernetes Service."""
 
 
 class _Wanted(NamedTuple):
@@ -160,7 +162,7 @@ class InjectionWriter:
             try:
                 written = await self._write(plans, plan)
             except ApiError as error:
-                written = _Written((_not_written(error),), error)
+                written = _Written((findings.not_written(error),), error)
             self.findings = written.findings
             if written.error is None:
                 backoff.reset()
@@ -189,19 +191,19 @@ class InjectionWriter:
                 await self._check_needs(wanted, wanted.too_large, owner)
                 refused = await self._apply(self._due(wanted, owner).applied)
             except ApiError as error:
-                raise CommandError(Exit.INPUT, [_not_written(error)]) from error
-            await self._check_needs(wanted, _refusals(refused), owner)
+                raise CommandError(Exit.INPUT, [findings.not_written(error)]) from error
+            await self._check_needs(wanted, findings.refusals(refused), owner)
 
     async def _check_needs(self, wanted: _Wanted, unwritten: Mapping[str, Diagnostic], owner: Owner) -> None:
         """Raise `CommandError` with the findings of the unwritten objects whose pods need more than the stored ones
         have."""
-        findings = [
+        lacking = [
             finding
             for namespace, finding in unwritten.items()
             if not await asyncio.to_thread(self._is_stored, namespace, wanted.specs[namespace], owner)
         ]
-        if findings:
-            raise CommandError(Exit.INPUT, findings)
+        if lacking:
+            raise CommandError(Exit.INPUT, lacking)
 
     def _is_stored(self, namespace: str, needed: InjectionSpec, owner: Owner) -> bool:
         there = self._there.get(Key(namespace, self._controller))
@@ -223,8 +225,8 @@ class InjectionWriter:
             wanted = await self._wanted(plans, plan, owner)
             due = self._due(wanted, owner)
             refused = {**await self._apply(due.applied), **await self._remove(due.removed)}
-            findings = (*wanted.too_large.values(), *_refusals(refused).values())
-            return _Written(findings, next(iter(refused.values()), None))
+            why = (*wanted.too_large.values(), *findings.refusals(refused).values())
+            return _Written(why, next(iter(refused.values()), None))
 
     def _due(self, wanted: _Wanted, owner: Owner) -> Changes:
         for key in self._shown.take():
@@ -233,9 +235,10 @@ class InjectionWriter:
 
     async def _wanted(self, plans: tuple[Placed, ...], plan: bytes | None, owner: Owner) -> _Wanted:
         """Raises `ApiError`."""
-        app, picture, published = plans[-1].program.app, self._picture(), tuple(self._published())
+        app, published = plans[-1].program.app, tuple(self._published())
         needs, in_force, estimates = await asyncio.to_thread(self._of_plans, plans, published, plan)
         known = await self._known(app, owner)
+        picture = self._picture()  # of the same moment as the pods below
         if published:  # before that, nothing is known to be in force, and what was stored stays
             self._guarded = guarded(known, in_force, picture.selectors, partial(self._lacks, app))
             _log_guarded(known, self._guarded)
@@ -288,8 +291,17 @@ class InjectionWriter:
             # A guarded service whose Service is absent keeps its row: its pods are found by the last selector.
             selectors = {place: row.selector for place, row in services.items()}
             selectors |= {place: selector for place, selector in picture.selectors.items() if selector}
-            required = {place: row.needs for place, row in services.items()}
-            specs = injections(basis.app, self._server, basis.needs, selectors, basis.estimates, self._limits, required)
+            required = {place: row.required for place, row in services.items()}
+            specs = injections(
+                basis.app,
+                self._server,
+                basis.needs,
+                selectors,
+                basis.estimates,
+                self._limits,
+                required,
+                picture.names,
+            )
             self._computed = basis, _wanted(specs, picture, self._controller, basis.owner)
         return self._computed[1]
 
@@ -366,35 +378,7 @@ def _wanted(specs: Mapping[str, InjectionSpec], picture: Picture, controller: st
     for namespace in sorted(specs.keys() & set(picture.taking_part)):
         new = body(specs[namespace], namespace, controller, owner)
         if (bytes_of := size(new)) > MAX_BYTES:
-            too_large[namespace] = _too_large(namespace, controller, bytes_of)
+            too_large[namespace] = findings.too_large(namespace, controller, bytes_of)
         else:
             bodies[namespace] = new
     return _Wanted(specs, bodies, too_large)
-
-
-def _too_large(namespace: str, name: str, bytes_of: int) -> Diagnostic:
-    return Diagnostic(
-        "ADM955",
-        Severity.ERROR,
-        f"the `{KIND}` `{name}` of namespace `{namespace}` would be too large",
-        None,
-        f"it would have {bytes_of:,} bytes, for all services there that need an ADM or a wait, and may have "
-        f"{MAX_BYTES:,}",
-        "distribute the services over several namespaces, or give their Services selectors with fewer labels",
-    )
-
-
-def _refusals(refused: Mapping[str, ApiError]) -> dict[str, Diagnostic]:
-    return {namespace: _not_written(error, namespace) for namespace, error in refused.items()}
-
-
-def _not_written(error: ApiError, namespace: str = "") -> Diagnostic:
-    """`namespace` is empty if the API server does not answer for any."""
-    cause = str(error)
-    if error.is_not_found and not error.message.startswith("namespaces "):
-        cause += f"; `deploy/install.yaml` defines the kind `{KIND}`"
-    elif error.status in (401, 403):
-        cause += "; `deploy/install.yaml` has the rights of the server's account"
-    one = f"the `{KIND}` object of namespace `{namespace}`" if namespace else f"an `{KIND}` object"
-    what = f"{one} cannot be written, so new pods may not get what they need"
-    return Diagnostic("ADM956", Severity.ERROR, what, None, cause)
