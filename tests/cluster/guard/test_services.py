@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
 from tests.cluster.guard.policy import guard, guarded, install, said
-from tests.cluster.guard.test_mutants import bound, mutants, passes
+from tests.cluster.guard.test_mutants import Mutant, bound, mutants, passes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tests.cluster.api_server import ApiServer
     from tests.cluster.guard.policy import Guarded
@@ -66,6 +67,7 @@ CREATED: Final[dict[str, Json]] = {
     "cart, an empty selector": service("cart", {}),
     "cart, no selector": service("cart", None),
     "cart, outside": service("cart", {"app": "web"}, **OUTSIDE),
+    "cart, outside with its selector": service("cart", {"app": "cart"}, **OUTSIDE),
     "mongo-rate, as it was": service("mongo-rate", {"app": "rate", "tier": "db"}),
     "mongo-rate, one label less": service("mongo-rate", {"app": "rate"}),
     "mongo-rate, another value": service("mongo-rate", {"app": "rate", "tier": "front"}),
@@ -86,6 +88,7 @@ CHANGED: Final[dict[str, tuple[str, Json]]] = {
     "older gets other labels": ("older", {"spec": {"selector": {"app": "third"}}}),
     "older loses its selector": ("older", {"spec": {"selector": None}}),
     "older goes outside": ("older", {"spec": OUTSIDE}),
+    "outside gets another selector": ("outside", {"spec": {"selector": {"app": "outside"}}}),
     "outside is annotated": ("outside", {"metadata": {"annotations": {"a": "b"}}}),
     "outside comes back with the selector that it had": ("outside", {"spec": {"type": "ClusterIP"}}),
     "outside comes back": ("outside", {"spec": {"type": "ClusterIP", "selector": {"app": "outside"}}}),
@@ -103,6 +106,9 @@ REFUSED: Final = {
     "the name of the Service": "app=elsewhere",
     "older gets other labels": "app=older",
     "older loses its selector": "app=older",
+    "older goes outside": "app=older",
+    "cart, outside": "app=cart",
+    "cart, outside with its selector": "app=cart",
     "outside comes back with the selector that it had": "app=outside",
 }
 """What the policy refuses, and the labels that the selector lacks."""
@@ -111,6 +117,16 @@ NEEDLESS: Final = {
     "unless its selector fits; this says why",
 }
 """Clauses without which no other Service passes."""
+
+
+def without_types(policy: Json) -> Iterator[Mutant]:
+    """The type of a Service makes no difference: the clauses are no operands of `&&`."""
+    for variable in policy["spec"]["variables"]:
+        other = copy.deepcopy(policy)
+        (same,) = (each for each in other["spec"]["variables"] if each["name"] == variable["name"])
+        same["expression"] = same["expression"].replace("'ExternalName'", "'none'")
+        if other != policy:
+            yield Mutant(f"{variable['name']}: ExternalName", other, is_rule=False)
 
 
 def place_of(api: ApiServer, stack: ExitStack, name: str, objects: list[Json]) -> Guarded:
@@ -146,7 +162,7 @@ def test_selectors_of_guarded_services_and_mutants(new_cluster_api: Callable[...
     api = new_cluster_api()
     install(api)
     policy, binding = guard()[6:]
-    made = list(mutants(policy))
+    made = [*mutants(policy), *without_types(policy)]
     with ExitStack() as stack:
         whole = place_of(api, stack, "whole", bound(policy, binding, "whole"))
         places = [
@@ -169,5 +185,5 @@ def test_selectors_of_guarded_services_and_mutants(new_cluster_api: Callable[...
             for mutant, place in zip(made, places, strict=True)
             if all(passes(answer(place, name)) == passes(given) for name, given in before.items())
         ]
-    assert len(made) >= 6
+    assert len(made) >= 7
     assert sorted(alive) == sorted(NEEDLESS)
