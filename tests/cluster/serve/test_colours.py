@@ -163,7 +163,7 @@ async def test_without_the_annotation_the_change_is_refused_and_names_it(coloure
         assert row(shop).get("selector") == BLUE
         # The API server reads the object a moment later.
         path = f"/api/v1/namespaces/{shop.namespace}/services"
-        shop.until(lambda: _is_refused_dry(shop, f"{path}/cart"))
+        shop.until(lambda: tried(shop, f"{path}/cart"))
         assert "ADM966: this Service is that of `cart`, which is guarded, and its selector lacks colour=blue" in turn()
         assert "name the labels that all of its pods have in the annotation `admc.dev/pod-labels`" in turn()
         # Deleted and created again, too.
@@ -183,13 +183,11 @@ async def test_without_the_annotation_the_change_is_refused_and_names_it(coloure
         assert row(shop).get("selector") == {"app": "cart"}
 
 
-def _is_refused_dry(shop: Installation, path: str) -> bool:
-    return bool(
-        refusal(
-            lambda: shop.api.request(
-                "PATCH", f"{path}?dryRun=All", {"spec": {"selector": GREEN}}, "application/merge-patch+json"
-            )
-        )
+def tried(shop: Installation, path: str) -> str:
+    """Why a Service may not change to green; empty if it may."""
+    spec = {"selector": GREEN}
+    return refusal(
+        lambda: shop.api.request("PATCH", f"{path}?dryRun=All", {"spec": spec}, "application/merge-patch+json")
     )
 
 
@@ -207,3 +205,15 @@ def test_an_annotation_that_names_no_labels_of_the_selector(coloured: Installati
             assert row(shop).get("selector") == BLUE
             shop.service("cart", 8081, selector=BLUE)
             shop.said("Resolved", "Resolved", "every Service, port and pod fits")
+
+
+def test_a_service_of_another_name_in_the_program(coloured: Installation) -> None:
+    shop = coloured
+    shop.service("basket", 8081, selector=BLUE)
+    with shop.server():
+        shop.program(PROGRAM, services={"cart": "basket"})
+        shop.until(lambda: is_guarded(shop))
+        assert row(shop)["service"] == "basket"
+        path = f"/api/v1/namespaces/{shop.namespace}/services/basket"
+        shop.until(lambda: "`cart`, which is guarded, and its selector lacks colour=blue" in tried(shop, path))
+        change(shop, selector=GREEN)  # the Service `cart` is of no service of the program
