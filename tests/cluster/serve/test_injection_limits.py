@@ -8,6 +8,8 @@ import pytest
 
 from admc.kubernetes.cluster.injections.objects import PATH
 from admc.kubernetes.inject.selectors import MAX_CHARACTERS, MAX_LABELS
+from admc.kubernetes.inject.spec import ServiceInjection, injection_spec, read_spec, to_json
+from tests.cluster.api_server import ApiError
 
 if TYPE_CHECKING:
     from tests.cluster.serve.installation import Installation
@@ -99,6 +101,54 @@ def test_a_selector_with_many_labels_costs_its_own_service_alone(two: Installati
             two.until(lambda: captured_in_two(two) == NEEDS[programs[0]])
             assert is_used or rows(two)["cart"] == guarded, f"{name}: its last selector stays"
         assert not server.events("injection_not_written")
+
+
+ODD = [
+    {"a b": "x"},
+    {"UPPER.example/a": "x"},
+    {"a_b.example/c": "x"},
+    {"a..b/c": "x"},
+    {"-a/c": "x"},
+    {"é": "x"},
+    {"a/b/c": "x"},
+    {"/a": "x"},
+    {"a/": "x"},
+    {"a=b": "x"},
+    {"a\n": "x"},
+    {"k" * 64: "x"},
+    {"_a": "x"},
+    {"a": "x\n"},
+    {"a": "é"},
+    {"a": "v" * 64},
+    {"a": "-x"},
+    {"a": "x,y"},
+    {"a": ""},
+    {"A.b_c-d": "A.b_c-d"},
+    {f"{'d' * 253}/{'K' * 63}": "V" * 63},
+    {f"{'d' * 254}/k": "x"},
+    {"0": "0"},
+]
+
+
+def test_labels_that_a_service_can_have_can_stand_in_an_object(shop: Installation) -> None:
+    taken = 0
+    for selector in ODD:
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd"}}
+        body["spec"] = {"selector": selector, "ports": [{"port": 80}]}
+        try:
+            shop.api.request("POST", f"/api/v1/namespaces/{shop.namespace}/services?dryRun=All", body)
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            continue
+        taken += 1
+        spec = injection_spec("shop", shop.reach, {"odd": ServiceInjection(selector, waits=True)})
+        assert read_spec(to_json(spec)) == spec
+        metadata = {"name": shop.name, "namespace": shop.namespace}
+        body = {"apiVersion": "admc.dev/v1alpha1", "kind": "Injection", "metadata": metadata, "spec": to_json(spec)}
+        path = f"/apis/admc.dev/v1alpha1/namespaces/{shop.namespace}/injections?dryRun=All"
+        shop.api.request("POST", path, body)
+    assert 0 < taken < len(ODD)
 
 
 # ---- what the bound leaves ----
