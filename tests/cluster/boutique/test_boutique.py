@@ -100,7 +100,7 @@ def test_a_service_changes_its_colour_under_traffic(shop: Shop) -> None:
     shop.until_programmed()
     (pod,) = shop.node.ready_pods(NAMESPACE, "app=frontend,colour=green")
     assert pod["spec"]["initContainers"][1]["name"] == "admc-proxy"
-    changed = time.time()
+    changed = time.monotonic()
     shop.select("frontend", green)
     shop.scale("frontend", 0)
     shop.until(lambda: not shop.node.pods(NAMESPACE, "app=frontend,colour=blue"), "the end of the earlier pods")
