@@ -86,15 +86,14 @@ def _checked(
     lacks: Callable[[Place, Needs], bool],
 ) -> Mapping[str, str]:
     """Pods with the labels of `known.checked` were checked before, and those that get the labels of `selector` are
-    checked from now on."""
+    checked from now on. If a label has another value by now, the API server has not refused that: the guard is off, or
+    the Service changed in the moment in which the requirement began. The new value counts."""
     if known is None:
         return selector
     both = {**known.checked, **selector}
-    if both == selector:
+    if both == selector or unusable(both) or not lacks(place, required):
         return selector
-    # The API server has not refused the selector: the guard is off, or the Service is newer than the requirement.
-    is_other = any(both[key] != value for key, value in known.checked.items()) or unusable(both)
-    return selector if is_other or not lacks(place, required) else both
+    return both
 
 
 def _required(place: Place, needs: Needs, known: Guarded | None, lacks: Callable[[Place, Needs], bool]) -> Needs:
