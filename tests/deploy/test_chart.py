@@ -130,10 +130,12 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
         ("ValidatingAdmissionPolicy", "admc-production-guard"),
         ("ValidatingAdmissionPolicy", "admc-production-guard-labels"),
         ("ValidatingAdmissionPolicy", "admc-production-guard-needs-definition-of-injections"),
+        ("ValidatingAdmissionPolicy", "admc-production-guard-services"),
         ("ValidatingAdmissionPolicy", "admc-production-injections"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard-labels"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard-needs-definition-of-injections"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-guard-services"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-injections"),
     ]
     bound = [each["metadata"]["namespace"] for each in everything if each["kind"] == "RoleBinding"]
@@ -226,7 +228,7 @@ def test_the_guard_has_the_values_in_it(everything: list[dict[str, Any]]) -> Non
     envoy, old = EVERYTHING["envoyImage"], EVERYTHING["alsoEnvoyImages"][0]
     assert variables["envoyRepositories"].startswith(f'["{envoy}","{old}"] .map(')
     assert "main" not in json.dumps([policy["matchConstraints"], policy["validations"]]).replace("remain", "")
-    for part in ("", "-labels", "-needs-definition-of-injections"):
+    for part in ("", "-labels", "-needs-definition-of-injections", "-services"):
         name = f"admc-production-guard{part}"
         assert named["ValidatingAdmissionPolicyBinding", name]["validationActions"] == ["Warn", "Audit"]
     assert named["ValidatingAdmissionPolicyBinding", "admc-production-guard"]["paramRef"]["name"] == "production"

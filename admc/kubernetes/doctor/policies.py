@@ -70,6 +70,12 @@ def policies_of(name: str) -> tuple[Policy, ...]:
             is_of_guard=True,
             parameter={"name": "injections.admc.dev", "parameterNotFoundAction": "Deny"},
         ),
+        Policy(
+            f"admc-{name}-guard-services",
+            "the Service of a guarded service can lead requests to pods without an ADM",
+            is_of_guard=True,
+            parameter={"name": name, "parameterNotFoundAction": "Allow"},
+        ),
     )
 
 

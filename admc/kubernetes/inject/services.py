@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.model import PodNeeds, TemplateFinding
 from admc.kubernetes.inject.needs import resources_of
+from admc.kubernetes.inject.selectors import Selected, selected
 from admc.kubernetes.inject.spec import ServiceInjection, injection_spec, services_of
 from admc.manifests.documents import at
 from dsl.diagnostics.diagnostic import Severity
@@ -69,9 +70,14 @@ def is_service(manifest: Object) -> bool:
 
 def selector_of(service: Object) -> Mapping[str, Any]:
     """Return the selector of a Kubernetes Service; empty if it has none."""
-    spec = service.data.get("spec")
-    selector = spec.get("selector") if isinstance(spec, dict) else None
+    selector = at(service.data, ("spec", "selector"))
     return selector if isinstance(selector, dict) else {}
+
+
+def pods_of(service: Object) -> Selected:
+    """Return which pods are those of a Kubernetes Service."""
+    annotations = at(service.data, ("metadata", "annotations"))
+    return selected(_texts(selector_of(service)), _texts(annotations if isinstance(annotations, dict) else {}))
 
 
 class Services:
@@ -85,7 +91,7 @@ class Services:
         self._names = {(row.namespace, row.object): name for name, row in rows.items()}
         self._objects = {row.object: (name, row.namespace) for name, row in rows.items()}
         selected = {
-            name: _texts(selector_of(manifest)) for manifest in manifests if (name := self.named(manifest)) is not None
+            name: pods_of(manifest).pods for manifest in manifests if (name := self.named(manifest)) is not None
         }
         selectors = {name: selected.get(name, row.labels) for name, row in rows.items()}
         self._all_by_labels = _Index((row.namespace, name, row.labels) for name, row in rows.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,6 +72,30 @@ def test_a_name_outside_of_the_cluster() -> None:
 def test_a_service_without_selector() -> None:
     following = followed(SEARCH, service("rate", "10.96.0.1", selector={}, ports=(ServicePort(9000, 5),)))
     assert (only(following).code, only(following).severity) == ("ADM941", Severity.WARNING)
+
+
+def test_a_selector_that_is_not_used() -> None:
+    rate = replace(service("rate", "10.96.0.1", selector={}), unusable="it has 17 labels")
+    following = followed(SEARCH, rate)
+    item = only(following)
+    assert (item.code, item.severity) == ("ADM965", Severity.WARNING), "an error would hold back all new plans"
+    assert item.message.endswith("the Service `rate` in the namespace `shop` for `rate`")
+    assert str(item.cause).startswith("it has 17 labels; the Service counts as absent")
+    assert item.span is not None
+    assert item.span.line == 3
+
+
+def test_an_annotation_that_is_not_used() -> None:
+    rate = replace(service("rate", "10.96.0.1", ports=RATE.ports), fault="`app=web` is no label")
+    item = only(followed(SEARCH, rate))
+    assert (item.code, item.severity) == ("ADM967", Severity.WARNING)
+    assert "`admc.dev/pod-labels` of the Service `rate` in the namespace `shop`" in item.message
+    assert str(item.cause).startswith("`app=web` is no label; the pods that its selector selects")
+
+
+def test_the_labels_of_the_program_are_compared_with_those_of_all_colours() -> None:
+    colours = replace(RATE, receivers={"app": "rate", "colour": "blue"})
+    assert all_of(followed(SEARCH, colours)) == ()
 
 
 def test_headless_and_dual_stack_are_fine() -> None:

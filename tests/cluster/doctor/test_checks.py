@@ -23,7 +23,7 @@ NOW = 1_800_000_000.0
 RECENT = "2027-01-15T07:59:55.000000Z"
 NAMESPACE = "admc-system"
 NAMES = [policy.name for policy in policies_of("main")]
-POLICY, GUARD, LABELS, DEFINITION = NAMES
+POLICY, GUARD, LABELS, DEFINITION, SERVICES = NAMES
 
 
 def named(name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -102,6 +102,7 @@ def test_an_installation_without_faults() -> None:
         "ok       admission       admc-main-guard\n"
         "ok       admission       admc-main-guard-labels\n"
         "ok       admission       admc-main-guard-needs-definition-of-injections\n"
+        "ok       admission       admc-main-guard-services\n"
         "ok       webhook         2 replicas answer it\n"
         "ok       namespaces      `shop`\n"
         "ok       programs        `shop`: Accepted=True, Programmed=True\n"
@@ -220,7 +221,7 @@ def test_a_fault(case: str) -> None:
         ({"webhook": ABSENT}, "none; pods get their ADMs from manifests alone"),
         (
             {
-                name: {**getattr(RIGHT, name), **dict.fromkeys((GUARD, LABELS, DEFINITION), ABSENT)}
+                name: {**getattr(RIGHT, name), **dict.fromkeys((GUARD, LABELS, DEFINITION, SERVICES), ABSENT)}
                 for name in ("policies", "bindings")
             },
             "no guard; pods without their ADM start",

@@ -203,7 +203,7 @@ NEEDED: Final = {"ending": 1, "silent": 4, "newer": 3}
 def test_the_definition_has_to_be_there_and_served(new_cluster_api: Callable[..., ApiServer]) -> None:
     """Other kinds stand for `Injection`."""
     api, path = new_cluster_api(), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    policy, binding = guard()[4:]
+    policy, binding = guard()[4:6]
     for name, definition in {"good": crd("good"), **DEFINITIONS}.items():
         api.request("POST", path, definition)
         if name == "ending":

@@ -87,11 +87,11 @@ class Installation:
 
     # ---- objects ----
 
-    def service(self, name: str, port: int, **spec: Any) -> None:
+    def service(self, name: str, port: int, *, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
         body = {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": dict(annotations or {})},
             "spec": {"selector": {"app": name}, "ports": [{"port": port}], **spec},
         }
         self.api.apply(f"/api/v1/namespaces/{self.namespace}/services/{name}", body)
@@ -105,6 +105,7 @@ class Installation:
         *,
         redirected: bool = True,
         waits: bool = False,
+        labels: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> dict[str, Any]:
         """A pod as the kubelet would show it once it runs; there is no kubelet."""
@@ -112,7 +113,7 @@ class Installation:
         template = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "labels": {"app": service}},
+            "metadata": {"name": name, "labels": {"app": service, **(labels or {})}},
             "spec": {
                 "serviceAccountName": "default",
                 "containers": [{"name": "app", "image": "none", "securityContext": context}],

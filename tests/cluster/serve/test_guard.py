@@ -224,8 +224,11 @@ def test_without_its_service_the_last_selector_stays(guarded_shop: Installation)
         time.sleep(2.5)
         assert required(shop) == {"web": WEB}
         assert "`web` is guarded" in refusal(shop, "web")
-        shop.service("web", 8080, selector={"role": "web"})
-        shop.until(lambda: (_spec(shop) or {})["services"]["web"]["selector"] == {"role": "web"})
+        with pytest.raises(ApiError, match="`web`, which is guarded, and its selector lacks app=web: "):
+            shop.service("web", 8080, selector={"role": "web"})
+        more = {"app": "web", "role": "front"}
+        shop.service("web", 8080, selector=more)
+        shop.until(lambda: (_spec(shop) or {})["services"]["web"]["selector"] == more)
         shop.until(lambda: not refusal(shop, "web"))
 
 

@@ -133,7 +133,7 @@ def test_a_plan_is_not_begun_before_its_object_is_written(shop: Installation, re
     with shop.server() as server:
         shop.program(AT_EGRESS)
         said = shop.said("Accepted", "InjectionNotWritten")
-        assert "ADM956: an `Injection` object cannot be written" in said
+        assert f"ADM956: the `Injection` object of namespace `{shop.namespace}` cannot be written" in said
         assert shop.condition("Programmed")[0] == "False"
         assert server.status()["server"]["state"] in (None, "")
         remove(shop.api, policy(shop.name, "true"))
