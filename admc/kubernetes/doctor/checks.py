@@ -13,10 +13,11 @@ from admc.base.checks import Check, CheckVerdict
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.names import CONTROLLER, reserved
 from admc.kubernetes.cluster.program.status import conditions_of
-from admc.kubernetes.doctor.lines import INSTALL, few, unread
+from admc.kubernetes.doctor.lines import INSTALL, SHOWN, unread
 from admc.kubernetes.doctor.picture import name_of
 from admc.kubernetes.doctor.policies import policy_checks
 from admc.manifests.documents import at
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,7 @@ def _nodes(picture: Picture) -> Iterator[Check]:
         advice = (
             "a kubelet before 1.29 does not start an ADM before the containers: keep pods with ADMs off these nodes"
         )
-        yield Check("nodes", CheckVerdict.BAD, f"{len(old)} of {len(nodes)} are too old: {few(old)}", advice)
+        yield Check("nodes", CheckVerdict.BAD, f"{len(old)} of {len(nodes)} are too old: {few(old, SHOWN)}", advice)
     else:
         yield Check("nodes", CheckVerdict.GOOD, f"{len(nodes)}, with kubelets of 1.29 or later")
 
@@ -92,7 +93,7 @@ def _definitions(picture: Picture) -> Check:
     lacking = [name for name in ("programs", "injections") if name not in served]
     if lacking:
         advice = f"they are those of an earlier release: {INSTALL}"
-        return Check("definitions", CheckVerdict.BAD, f"the cluster does not have {few(lacking)}", advice)
+        return Check("definitions", CheckVerdict.BAD, f"the cluster does not have {few(lacking, SHOWN)}", advice)
     return Check("definitions", CheckVerdict.GOOD, "Program, Injection")
 
 
@@ -104,7 +105,7 @@ def _server(name: str, picture: Picture, now: float) -> Iterator[Check]:
     if not deployments:
         yield Check("server", CheckVerdict.BAD, f"no Deployment of an installation `{name}`", INSTALL)
     if len(deployments) > 1:
-        where = few([f"`{at(deployment, ('metadata', 'namespace'))}`" for deployment in deployments])
+        where = few([f"`{at(deployment, ('metadata', 'namespace'))}`" for deployment in deployments], SHOWN)
         advice = "objects of the whole cluster have the name of the installation, so both would use them: remove one"
         yield Check(
             "server", CheckVerdict.BAD, f"{len(deployments)} installations `{name}`, in namespaces {where}", advice
@@ -185,7 +186,9 @@ def _namespaces(name: str, picture: Picture) -> Iterator[Check]:
     without_effect = {space: why for space in names if (why := reserved(space, space if space in own else ""))}
     taking_part = [namespace for namespace in namespaces if name_of(namespace) not in without_effect]
     if taking_part:
-        yield Check("namespaces", CheckVerdict.GOOD, few([f"`{name_of(namespace)}`" for namespace in taking_part]))
+        yield Check(
+            "namespaces", CheckVerdict.GOOD, few([f"`{name_of(namespace)}`" for namespace in taking_part], SHOWN)
+        )
     else:
         advice = f"`kubectl label namespace NAMESPACE {CONTROLLER}={name}`"
         yield Check("namespaces", CheckVerdict.OPTIONAL, "none takes part", advice)
@@ -195,7 +198,7 @@ def _namespaces(name: str, picture: Picture) -> Iterator[Check]:
         yield Check("namespaces", CheckVerdict.BAD, state, advice)
     strict = [name_of(namespace) for namespace in taking_part if _enforces(namespace) in ("baseline", "restricted")]
     if strict:
-        state = f"{few([f'`{space}`' for space in strict])}: Pod Security refuses pods with an ADM"
+        state = f"{few([f'`{space}`' for space in strict], SHOWN)}: Pod Security refuses pods with an ADM"
         advice = (
             "the init container that loads packet filter rules needs NET_ADMIN: keep services with an ADM out of them"
         )

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 from admc.base.checks import Check, CheckVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from admc.kubernetes.cluster.api.errors import ApiError
 
 SHOWN: Final = 3
@@ -18,8 +16,3 @@ INSTALL: Final = "`helm install admc deploy/chart`, or `kubectl apply -f deploy/
 
 def unread(subject: str, error: ApiError) -> Check:
     return Check(subject, CheckVerdict.UNKNOWN, f"the API server does not show it: {error.message}")
-
-
-def few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

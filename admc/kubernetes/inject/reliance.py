@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from admc.base.words import few
 from admc.kubernetes.inject.containers import NAMES, is_own
 from admc.kubernetes.inject.model import TemplateFinding
 from admc.kubernetes.inject.refusals import keeps_net_raw
 from admc.kubernetes.inject.security import untrusted
 from dsl.diagnostics.diagnostic import Severity
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

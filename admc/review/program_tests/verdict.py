@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from admc.base.terminal import counted
-from admc.base.words import few
 from admc.review.program_tests.callers import policies_on
 from admc.review.program_tests.evaluate import Passage, follow
 from admc.review.program_tests.facts import MAX_WAYS, TooManyWaysError, Way, deciding, every_way
@@ -28,6 +27,7 @@ from admc.review.program_tests.model import (
 )
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.program import Program
+from dsl.words import few
 from solver.placement import Placement
 
 SHOWN: Final = 8

@@ -17,6 +17,7 @@ from admc.review.report.advice_lists import configuration, findings, guesses, no
 from admc.review.report.figures import counts, fraction
 from admc.review.report.model import Bar, BarGroup, Cell, Key, Page, Section
 from admc.review.report.words import line_of, more, row
+from dsl.words import few
 
 MOST_REASONS: Final = 100
 MOST_LISTED: Final = 50
@@ -285,8 +286,7 @@ def _why(workload: WorkloadRow) -> str:
     if not workload.sidecars:
         return ""
     names = dict.fromkeys(visible(it.reason) for it in workload.reasons)
-    left = len(names) - _MOST_CITED
-    return ", ".join(list(names)[:_MOST_CITED]) + (f" and {left} more" if left > 0 else "") or "none"
+    return few(list(names), _MOST_CITED) or "none"
 
 
 def _declared(workload: WorkloadRow) -> str:

@@ -7,7 +7,6 @@ from typing import Final
 
 from admc.base.baseline import baseline_of
 from admc.base.terminal import counted, visible
-from admc.base.words import few
 from admc.compile.plan.model import FREE, Plan
 from admc.review.report.costs import breakdown, comparison
 from admc.review.report.graph import SMALLEST_SIGN, Drawn, Line, graph, most_important, sign_size
@@ -16,6 +15,7 @@ from admc.review.report.model import Cell, Page, Section
 from admc.review.report.panels import Panels
 from admc.review.report.words import at, does, enforced_at, names, row
 from dsl.program import Side
+from dsl.words import few
 from solver.placement import Status
 
 MOST_ROWS: Final = 2000

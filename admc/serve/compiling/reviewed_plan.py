@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from admc.base.words import few
 from admc.compile.facts import FACTS, from_json, with_facts
 from admc.compile.pipeline import load_program
 from admc.compile.reviewed_plan import served, unfit
+from dsl.words import few
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from admc.base.terminal import cells, counted, visible
-from admc.base.words import few
 from admc.serve.observe.status import ACTIVE, STANDBY, AdmRow, NodeRow, ServerPhase, Status, active_replica
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from admc.base.exits import CommandError, Exit, wrong_usage
 from admc.base.terminal import visible
-from admc.base.words import few
 from admc.serve.publication.plans import hosts
 from admc.serve.rollout.reducer import CommandName, blocking, lacking, unclosed
 from admc.serve.rollout.rollout_state import Label
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from admc.base.exits import CommandError
-from admc.base.words import few
 from admc.compile.facts import with_facts
 from admc.compile.pipeline import solve
 from admc.compile.plan.model import FREE, DecisionPlan, Plan, SourceLine
@@ -25,6 +24,7 @@ from admc.review.diff.model import Cause, Diff, How, Move
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import Statements
 from dsl.program import Place
+from dsl.words import few
 from solver.placement import PlacementError, Previous
 
 WORK: Final = 200_000

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from admc.base.words import few
 from admc.compile.plan.model import ExternalRow, ServiceRow
 from admc.review.diff.model import CallName, Change, Word
 from admc.review.diff.parties import selection
@@ -21,6 +20,7 @@ from admc.review.diff.protection.note import Note, list_text
 from admc.review.diff.protection.regions import Moved, moved_addresses
 from admc.review.diff.protection.reliance import tells_apart
 from dsl.program import Reliance
+from dsl.words import few
 
 _NAMED = 3
 """A sentence names this many services, and counts the others."""

@@ -10,7 +10,6 @@ from urllib.parse import quote
 from admc.base.decimals import percent
 from admc.base.findings.markdown import cell, code, prose
 from admc.base.terminal import counted, visible
-from admc.base.words import few
 from admc.compile.plan.cost_line import amount_text
 from admc.review.diff.model import Diff, Finding, How, NetworkPolicyChange, PolicyAction
 from admc.review.diff.render import headline as first_line
@@ -18,6 +17,7 @@ from admc.review.diff.render import words
 from admc.review.diff.render.mermaid import mermaid
 from admc.review.diff.render.rollout import configuration_only, order_of_rollout, redirection
 from admc.review.diff.render.words import TEXT, LinePlace, Style
+from dsl.words import few
 
 _NAME: Final = 120
 _SENTENCE: Final = 300

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from admc.base.terminal import counted
-from admc.base.words import few
 from admc.review.diff.model import Diff, NetworkPolicyChange, PolicyAction, PortChange, Restart, Rollout
 from admc.review.diff.render.words import Style, listed
 from dsl.program import Side
+from dsl.words import few
 
 SERVICES: Final = 6
 """One phrase names this many services, and counts the others."""

@@ -15,13 +15,13 @@ from admc.base.columns import table
 from admc.base.console import console_on
 from admc.base.decimals import percent
 from admc.base.terminal import visible
-from admc.base.words import few
 from admc.compile.plan.cost_line import amount_text
 from admc.review.diff.model import Diff, Finding, How, Verdict, Word
 from admc.review.diff.render import headline as first_line
 from admc.review.diff.render import words
 from admc.review.diff.render.rollout import configuration_only, order_of_rollout, redirection
 from admc.review.diff.render.words import TEXT
+from dsl.words import few
 
 ROWS: Final = 25
 """A section shows this many rows, and counts the others."""

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from admc.base.decimals import significant
 from admc.base.terminal import visible
-from admc.base.words import few
 from admc.compile.plan.model import SourceLine
 from admc.review.diff.model import (
     CallName,
@@ -28,6 +27,7 @@ from admc.review.diff.model import (
     Verdict,
 )
 from dsl.program import Place, Side
+from dsl.words import few
 
 
 class Style(NamedTuple):
