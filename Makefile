@@ -38,7 +38,7 @@ test-long: setup
 
 test-all: test test-long
 
-# The programs of a cluster, once, into the user's cache: 15 to 25 minutes of CPU (docs/cluster/testing.md).
+# The programs of a cluster, once, into the user's cache: 20 to 30 minutes of CPU (docs/cluster/testing.md).
 tools: setup
 	$(BIN)/python -m tests.cluster.tools
 

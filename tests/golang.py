@@ -80,6 +80,15 @@ def _version(compiler: str) -> str:
     return _run(Path.cwd(), compiler, "version").stdout.strip()
 
 
+def required(sources: Path, module: str) -> Path:
+    """The folder of a module that another one requires. Raises `MissingError` where Go's own cache lacks it."""
+    compiler = go()
+    done = None if compiler is None else _run(sources, compiler, "list", "-m", "-f", "{{.Dir}}", module)
+    if done is None or done.returncode or not done.stdout.strip():
+        raise MissingError(f"the module {module} is not in the cache of Go")
+    return Path(done.stdout.strip())
+
+
 def built(sources: Path, name: str) -> Path:
     """The same for a test: it is skipped where `MissingError` is raised."""
     try:

@@ -9,6 +9,7 @@ from typing import Final
 from admc.compile.plan.model import RULES, Plan
 from admc.cost.money.price_list import PriceList
 from admc.cost.profiles.profile import Profile
+from admc.istio.document import AdviceDocument
 from admc.review.diff.model import Diff
 from admc.serve.observe.status import Status
 from dsl.documents import schema
@@ -23,6 +24,7 @@ def schemas() -> dict[Path, str]:
         "diff": {"title": "admc difference", **schema(Diff)},
         "profile": {"title": "admc profile", **schema(Profile)},
         "status": {"title": "admc status", **schema(Status)},
+        "advice": {"title": "admc advice", **schema(AdviceDocument)},
         "prices": {"title": "prices for `admc overhead --prices`", **schema(PriceList)},
     }
     return {FOLDER / f"{name}.schema.json": text(document) for name, document in documents.items()}

@@ -74,7 +74,8 @@ def advise(
     guess_calls: Annotated[
         bool,
         typer.Option(
-            "--guess-calls", help="Take as calls the names of Services in commands, arguments and environments of pods."
+            "--guess-calls",
+            help="Guess the calls from names of hosts in commands, arguments, environments and ConfigMaps of pods.",
         ),
     ] = False,
     keep: Annotated[
@@ -106,7 +107,7 @@ def advise(
     from admc.base.findings.report import Format, Report
     from admc.base.terminal import width
     from admc.cli.output import render as render_report
-    from admc.cli.output import show_report, write_out
+    from admc.cli.output import show_report, write_error, write_out
     from admc.istio.run import Options, run
     from dsl.diagnostics.diagnostic import Diagnostics, Severity
 
@@ -115,7 +116,10 @@ def advise(
     if calls is not None and guess_calls:
         raise wrong_usage("ADM801", "`--calls` and `--guess-calls` exclude each other", hint="leave one of them out")
     findings = Diagnostics()
-    sources = _from_cluster(kubeconfig, findings) if cluster else _from_files(paths or [], findings, raw=raw)
+    if cluster:
+        sources = _from_cluster(kubeconfig, findings, texts=guess_calls)
+    else:
+        sources = _from_files(paths or [], findings, raw=raw)
     options = Options(
         _checked(namespace),
         _namespaces(injected),
@@ -132,12 +136,13 @@ def advise(
     if format_ is AdviseFormat.TEXT and outcome.advice is not None:
         # The text has its own list of what is in force nowhere.
         shown = tuple(item for item in shown if item.severity is not Severity.NOTE)
-    facts: dict[str, object] = {}
+    report = Report(shown, outcome.exit_code)
     if outcome.advice is not None and format_ is AdviseFormat.JSON:
-        from admc.istio.facts import facts as facts_of
+        from admc.istio.document import json_of
+        from admc.istio.facts import document
 
-        facts = facts_of(outcome.advice)
-    report = Report(shown, outcome.exit_code, "", facts)
+        write_out(json_of(document(outcome.advice, report)))
+        return outcome.exit_code
     if outcome.advice is not None and format_ is AdviseFormat.MARKDOWN:
         from admc.istio import markdown
 
@@ -148,6 +153,8 @@ def advise(
         from admc.istio.text import render
 
         write_out(render(outcome.advice, width(sys.stdout)))
+        if outcome.breached:
+            write_error(f"`--fail-on`: there are findings with the code {', '.join(outcome.breached)}\n")
     return outcome.exit_code
 
 
@@ -198,7 +205,7 @@ def _codes(codes: list[str]) -> frozenset[str]:
 
     for code in codes:
         if code not in CODES:
-            hint = "`admc advise` has the codes ADM910 to ADM993, and `admc explain CODE` says what each means"
+            hint = "`admc advise` has the codes ADM910 to ADM995, and `admc explain CODE` says what each means"
             raise wrong_usage(
                 "ADM801", f"`--fail-on` names no code of this command: `{visible(code[:100])}`", hint=hint
             )
@@ -213,7 +220,7 @@ def _profile(named: str) -> NamedProfile:
 
 def _calls(path: Path) -> SourceText:
     from admc.base.files import read_bounded
-    from admc.istio.calls import MAX_BYTES
+    from admc.istio.call_files import MAX_BYTES
     from admc.manifests.read import source_of
 
     return source_of(str(path), read_bounded(path, MAX_BYTES, "the calls"))
@@ -244,13 +251,13 @@ def _from_files(paths: list[str], findings: Diagnostics, *, raw: bool) -> Iterat
             yield Source(text, path in files.named, None if path == STANDARD_INPUT else chart_of(path))
 
 
-def _from_cluster(kubeconfig: Path | None, findings: Diagnostics) -> Iterator[Source]:
+def _from_cluster(kubeconfig: Path | None, findings: Diagnostics, *, texts: bool) -> Iterator[Source]:
     import asyncio
 
     from admc.istio.inputs.reading import Source
     from admc.kubernetes.cluster.snapshot import snapshot
 
-    pages, refusals = asyncio.run(snapshot(kubeconfig))
+    pages, refusals = asyncio.run(snapshot(kubeconfig, texts=texts))
     for finding in refusals:
         findings.add(finding)
     return map(Source, pages)

@@ -1,4 +1,4 @@
-"""`admc report`: a plan, or a saved difference, as one HTML page."""
+"""`admc report`: a plan, a saved difference or a saved advice as one HTML page."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def report(
     subject: Annotated[
         str,
         typer.Argument(
-            metavar="PROGRAM|PLAN|DIFF.json",
-            help="A program, REV:PATH, a plan, or a difference from `admc diff --format json`.",
+            metavar="PROGRAM|PLAN|DIFF.json|ADVICE.json",
+            help="A program, REV:PATH, a plan, or what `admc diff` or `admc advise` wrote with `--format json`.",
         ),
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The page; its name ends in .html.")],
     include: IncludeOption = None,
     effort: EffortOption = None,
 ) -> int:
-    """Write one HTML page that shows a plan, or what changes: the mesh, its ADMs, why they are there, and their cost.
+    """Write one HTML page that shows a plan, or what changes: the mesh, its ADMs, why they are there, and their cost;
+    or the sidecars of a mesh with Istio, and why these are there.
 
     The page is complete in itself. It loads nothing, and can be sent or published as it is.
     """
@@ -43,7 +44,7 @@ def report(
     from admc.cli.output import write_out
     from admc.review.report.html import render
 
-    make = _difference if _is_difference(subject) else _plan
+    make = _saved if _is_saved(subject) else _plan
     page, inputs = make(subject, include, effort)
     changed = write_whole(output, render(page), inputs=inputs)
     shown = visible(str(output))
@@ -51,8 +52,8 @@ def report(
     return Exit.DONE
 
 
-def _is_difference(subject: str) -> bool:
-    """Whether the subject has the name of a saved difference: a name that ends in `.json`, but not in `.plan.json`, the
+def _is_saved(subject: str) -> bool:
+    """Whether the subject has the name of a saved answer: a name that ends in `.json`, but not in `.plan.json`, the
     ending of plans. `admc diff` tells them apart in the same way."""
     return subject.endswith(_JSON) and not subject.endswith(_PLAN)
 
@@ -77,11 +78,33 @@ def _plan(subject: str, include: list[Path] | None, effort: float | None) -> _Ma
     return _Made(plan_page(taken.known, side_taken(taken.taken, TEXT)), taken.on_disk())
 
 
-def _difference(subject: str, include: list[Path] | None, effort: float | None) -> _Made:
+def _saved(subject: str, include: list[Path] | None, effort: float | None) -> _Made:
+    """The page of a difference or an advice."""
     if include or effort is not None:
-        raise wrong_usage("ADM801", "a saved difference is shown as it is, without `--include` and `--effort`")
-    from admc.review.diff.read import read_diff
+        raise wrong_usage("ADM801", "a saved answer is shown as it is, without `--include` and `--effort`")
+    from admc.base.files import read_bounded
+    from admc.istio.document import AdviceDocument, advice_of
+    from admc.review.diff.model import Diff
+    from admc.review.diff.read import MAX_BYTES, diff_of, from_json
+    from admc.review.report.advice_page import advice_page
     from admc.review.report.diff_page import diff_page
+    from dsl.documents import DocumentError, kind_of
 
     path = Path(subject)
-    return _Made(diff_page(read_diff(path)), (path,))
+    content = read_bounded(path, MAX_BYTES, "the saved answer")
+    kind = kind_of(content, (AdviceDocument, Diff))
+    if kind is AdviceDocument:
+        return _Made(advice_page(advice_of(content, path)), (path,))
+    if kind is Diff:
+        return _Made(diff_page(diff_of(content, path)), (path,))
+    try:
+        diff = from_json(content)
+    except DocumentError as error:
+        raise wrong_usage(
+            "ADM839",
+            f"`{visible(subject)}` is neither a difference nor an advice that admc can read",
+            cause=error.message,
+            hint="write it again: `admc diff BASE HEAD --format json -o DIFF.json`, or "
+            "`admc advise PATH... --format json > ADVICE.json`",
+        ) from error
+    return _Made(diff_page(diff), (path,))

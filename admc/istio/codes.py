@@ -151,6 +151,20 @@ FORCE: Mapping[str, tuple[str, ...]] = {
         "`destination_service` (`docs/istio.md` has the queries), or a topology with `services` and `calls`, as a "
         "program may have it. The names of a topology are those of workloads and Services.",
     ),
+    "ADM994": (
+        "the file is not an advice",
+        "`admc report` draws what `admc advise --format json` writes. The cause says which field does not fit. One of "
+        "another version of admc has to be written again. If the manifests have errors, `admc advise` ends before it "
+        "advises, and its JSON has findings alone; with `--keep-going` it advises without what was refused.",
+        "",
+        "admc advise mesh/ --format json > ADVICE.json\nadmc report ADVICE.json -o advice.html",
+    ),
+    "ADM995": (
+        "calls that may lack some",
+        "The file of `--calls` can be read, and probably has not all calls: Prometheus says so, no counter grew, or no "
+        "caller or no host is one of this mesh. Then sidecars are counted as ones without a reason that do something "
+        "for a call. Compare the query with that of `docs/istio.md`, and the cluster with that of the manifests.",
+    ),
 }
 
 INSTALLED: Mapping[str, tuple[str, ...]] = {

@@ -1,12 +1,40 @@
-"""The advice as plain JSON values, for the fields of a report."""
+"""The advice as the document that `--format json` writes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
+from admc import __version__
+from admc.base.findings.json import finding_rows
+from admc.base.findings.report import Report
 from admc.istio.common_reasons import common_reasons
+from admc.istio.document import (
+    SCHEMA_VERSION,
+    AdviceDocument,
+    CallsRow,
+    CitedRow,
+    CommonReasonsRow,
+    DeclaredPods,
+    GroupRow,
+    GuessRow,
+    KeptSidecars,
+    Line,
+    NotInForceRow,
+    PriceRow,
+    ReasonRow,
+    ReferenceRow,
+    ResourceRow,
+    ResourcesRow,
+    RevisionRow,
+    SettingRow,
+    Sidecars,
+    UnaskedRow,
+    WorkloadRow,
+)
+from admc.istio.guesses import spans_of_guesses
+from admc.istio.implicit import TITLES
 from admc.istio.in_force.effects import key_of_place
-from admc.istio.mesh.model import Place, Presence, Revision, Workload
+from admc.istio.mesh.model import Place, Revision, Workload
 from admc.istio.schemas.data import provenance
 from admc.manifests.places import span_of
 from dsl.collector import no_collection
@@ -20,179 +48,174 @@ if TYPE_CHECKING:
 
 
 @no_collection()
-def facts(advice: Advice) -> dict[str, object]:
-    modules = provenance()["modules"]
+def document(advice: Advice, report: Report) -> AdviceDocument:
+    """`report` has the findings of the run, and its exit code."""
     places = _Locations()
     kept = {id(it.workload): it for it in advice.answer.workloads}
     common = common_reasons(advice.answer)
-    return {
-        "schemas": {module["path"]: module["version"] for module in modules},
-        "sidecars": {
-            "today": advice.sidecars,
-            "at_least": advice.at_least,
-            "pods": advice.pods,
-            "gateways": advice.gateways,
-            "ambient": advice.ambient,
-            "by_declaration": [_share(share) for share in advice.by_declaration],
-            "without_proxy": [_share(share) for share in advice.without],
-        },
-        "calls": _calls(advice),
-        "kept": {
-            "sidecars": advice.answer.kept,
-            "of_layer_4_alone": advice.answer.of_connections,
-            "features": [str(feature) for feature in advice.kept_features],
-        },
-        "free": advice.sidecars - advice.answer.kept,
-        "price": None if advice.price is None else _price(advice.price),
-        "groups": [_group(total) for total in advice.answer.totals],
-        "reasons": [_reason(reason, places) for reason in advice.answer.reasons],
-        "unasked": [_cost(cost) for cost in advice.features],
-        "not_in_force": [_unused(unused, places) for unused in advice.nowhere],
-        "skipped": advice.skipped,
-        "resources": [_judged(judged, places) for judged in advice.resources],
-        **({"common_reasons": _common(common, places)} if common.lists else {}),
-        "workloads": [_workload(workload, kept.get(id(workload)), common, places) for workload in advice.workloads],
-        "revisions": [_revision(revision, places) for revision in advice.revisions],
-    }
+    return AdviceDocument(
+        SCHEMA_VERSION,
+        "admc",
+        __version__,
+        _exit_code(report),
+        schemas={module["path"]: module["version"] for module in provenance()["modules"]},
+        sidecars=_sidecars(advice),
+        calls=_calls(advice),
+        kept=KeptSidecars(
+            advice.answer.kept,
+            advice.answer.of_connections,
+            tuple(str(feature) for feature in advice.kept_features),
+        ),
+        free=advice.sidecars - advice.answer.kept,
+        price=None if advice.price is None else _price(advice.price),
+        groups=tuple(map(_group, advice.answer.totals)),
+        reasons=tuple(_reason(reason, places) for reason in advice.answer.reasons),
+        unasked=tuple(map(_cost, advice.features)),
+        not_in_force=tuple(_unused(unused, places) for unused in advice.nowhere),
+        skipped=advice.skipped,
+        resources=tuple(_judged(judged, places) for judged in advice.resources),
+        common_reasons=_common(common, places),
+        workloads=tuple(_workload(workload, kept.get(id(workload)), common, places) for workload in advice.workloads),
+        revisions=tuple(_revision(revision, places) for revision in advice.revisions),
+        diagnostics=finding_rows(report),
+    )
 
 
-def _share(share: Share) -> dict[str, object]:
-    return {"by": str(share.declaration), "pods": share.sidecars}
+def _exit_code(report: Report) -> Literal[0, 1, 4]:
+    match report.exit_code:
+        case 0 | 1 | 4 as code:
+            return code
+    raise AssertionError(f"`admc advise` does not end with {report.exit_code}")
 
 
-def _judged(judged: Judged, places: _Locations) -> dict[str, object]:
-    return {
-        "kind": judged.kind,
-        "concerns": str(judged.concerns),
-        "resources": [
-            {"namespace": manifest.namespace, "name": manifest.name, "location": places.of(Place(manifest, ()))}
-            for manifest in judged.resources
-        ],
-    }
+def _sidecars(advice: Advice) -> Sidecars:
+    return Sidecars(
+        advice.sidecars,
+        advice.at_least,
+        advice.pods,
+        advice.gateways,
+        advice.ambient,
+        tuple(map(_share, advice.by_declaration)),
+        tuple(map(_share, advice.without)),
+    )
 
 
-def _calls(advice: Advice) -> dict[str, object] | None:
+def _share(share: Share) -> DeclaredPods:
+    return DeclaredPods(share.declaration, share.sidecars)
+
+
+def _judged(judged: Judged, places: _Locations) -> ResourcesRow:
+    rows = (
+        ResourceRow(manifest.namespace, manifest.name, places.at(Place(manifest, ()))) for manifest in judged.resources
+    )
+    return ResourcesRow(judged.kind, str(judged.concerns), tuple(rows))
+
+
+def _calls(advice: Advice) -> CallsRow | None:
     measured = advice.measured
     if measured is None:
         return None
-    return {
-        "source": measured.source,
-        "guessed": measured.is_guess,
-        "days": measured.days,
-        "calls": len(measured.calls.known or ()),
-        "without_caller": measured.unattributed,
-    }
+    number = len(measured.calls.known or ())
+    guesses = tuple(
+        GuessRow(*call, Line(span.source.path, span.line))
+        for call, span in sorted(spans_of_guesses(measured.guesses or ()).items())
+    )
+    return CallsRow(
+        measured.source,
+        measured.is_guess,
+        measured.days,
+        number,
+        measured.unattributed,
+        measured.hostless,
+        guesses,
+    )
 
 
-def _price(made: Price) -> dict[str, object]:
-    """What the free sidecars take at rest: the least that goes with them."""
-    return {
-        "sidecars": made.sidecars,
-        "profile": made.profile,
-        "sha256": made.sha256,
-        "machine": made.machine,
-        "at_least": True,
-        "cores": None if made.cpu is None else float(made.cpu),
-        "bytes": None if made.memory is None else float(made.memory),
-    }
+def _price(made: Price) -> PriceRow:
+    return PriceRow(
+        made.sidecars,
+        made.profile,
+        made.sha256,
+        made.machine,
+        True,
+        None if made.cpu is None else float(made.cpu),
+        None if made.memory is None else float(made.memory),
+    )
 
 
-def _group(total: GroupTotal) -> dict[str, object]:
-    return {"for": str(total.group), "sidecars": total.sidecars, "of_layer_7": total.of_requests}
+def _group(total: GroupTotal) -> GroupRow:
+    return GroupRow(str(total.group), total.sidecars, total.of_requests)
 
 
-def _reason(reason: Reason, places: _Locations) -> dict[str, object]:
-    return {
-        "for": str(reason.group),
-        "reason": reason.name,
-        "location": places.of(reason.place),
-        "does": [str(what) for what in reason.whats],
-        "layer": int(reason.layer),
-        "sidecars": reason.sidecars,
-        "alone": reason.alone,
-    }
+def _reason(reason: Reason, places: _Locations) -> ReasonRow:
+    return ReasonRow(
+        str(reason.group),
+        reason.name,
+        places.of(reason.place),
+        reason.whats,
+        reason.layer,
+        reason.sidecars,
+        reason.alone,
+    )
 
 
-def _cost(cost: Cost) -> dict[str, object]:
-    return {
-        "feature": str(cost.feature),
-        "sidecars": cost.sidecars,
-        "added": cost.added,
-        "kept_in_all": cost.total,
-    }
+def _cost(cost: Cost) -> UnaskedRow:
+    return UnaskedRow(str(cost.feature), TITLES[cost.feature], cost.sidecars, cost.added, cost.total)
 
 
-def _unused(unused: Unused, places: _Locations) -> dict[str, object]:
+def _unused(unused: Unused, places: _Locations) -> NotInForceRow:
     manifest = unused.resource.object
-    return {
-        "kind": manifest.kind,
-        "namespace": manifest.namespace,
-        "name": manifest.name,
-        "location": places.of(unused.resource),
-        "cause": str(unused.cause),
-        "by": places.of(unused.by),
-    }
+    line = places.at(unused.resource)
+    return NotInForceRow(manifest.kind, manifest.namespace, manifest.name, line, unused.cause, places.of(unused.by))
 
 
-def _cited(cited: Cited, places: _Locations) -> dict[str, object]:
-    return {
-        "reason": cited.name,
-        "location": places.of(cited.place),
-        "does": [str(what) for what in cited.whats],
-        "layer": int(cited.layer),
-    }
+def _cited(cited: Cited, places: _Locations) -> CitedRow:
+    return CitedRow(cited.name, places.of(cited.place), cited.whats, cited.layer)
 
 
-def _common(common: CommonReasons, places: _Locations) -> dict[str, object]:
-    return {"reasons": [_cited(cited, places) for cited in common.reasons], "lists": list(map(list, common.lists))}
+def _common(common: CommonReasons, places: _Locations) -> CommonReasonsRow | None:
+    if not common.lists:
+        return None
+    return CommonReasonsRow(tuple(_cited(cited, places) for cited in common.reasons), common.lists)
 
 
-def _workload(workload: Workload, kept: Kept | None, common: CommonReasons, places: _Locations) -> dict[str, object]:
-    return {
-        "namespace": workload.namespace,
-        "kind": workload.kind,
-        "name": workload.name,
-        "pods": workload.replicas,
-        "counted_by": str(workload.counting),
-        **_presence(workload.presence, places),
-        "sidecars": 0 if kept is None else kept.sidecars,
-        **({"reasons": []} if kept is None else _reasons(kept, common, places)),
-        "location": places.of(Place(workload.object, ())),
-    }
+def _workload(workload: Workload, kept: Kept | None, common: CommonReasons, places: _Locations) -> WorkloadRow:
+    presence = workload.presence
+    reference = None if kept is None else common.reference(kept)
+    return WorkloadRow(
+        workload.namespace,
+        workload.kind,
+        workload.name,
+        workload.replicas,
+        workload.counting,
+        presence.proxy,
+        presence.by,
+        presence.revision,
+        places.of(presence.place),
+        0 if kept is None else kept.sidecars,
+        () if kept is None else tuple(_cited(cited, places) for cited in (kept.own if reference else kept.reasons)),
+        None if reference is None else ReferenceRow(reference.list, reference.without),
+        places.at(Place(workload.object, ())),
+    )
 
 
-def _reasons(kept: Kept, common: CommonReasons, places: _Locations) -> dict[str, object]:
-    reference = common.reference(kept)
-    if reference is None:
-        return {"reasons": [_cited(cited, places) for cited in kept.reasons]}
-    own = [_cited(cited, places) for cited in kept.own]
-    return {"reasons": own, "common_reasons": {"list": reference.list, "without": list(reference.without)}}
-
-
-def _presence(presence: Presence, places: _Locations) -> dict[str, object]:
-    place = places.of(presence.place)
-    return {"proxy": str(presence.proxy), "by": str(presence.by), "revision": presence.revision, "declared": place}
-
-
-def _revision(revision: Revision, places: _Locations) -> dict[str, object]:
-    settings: dict[str, Any] = {
-        setting.name: {"value": setting.value, "default": setting.is_default} for setting in revision.settings
-    }
-    place = places.of(revision.source)
-    return {"name": revision.name, "location": place, "settings": settings}
+def _revision(revision: Revision, places: _Locations) -> RevisionRow:
+    settings = {setting.name: SettingRow(setting.value, setting.is_default) for setting in revision.settings}
+    return RevisionRow(revision.name, places.of(revision.source), settings)
 
 
 class _Locations:
     """The lines of fields. Each is looked for once: many workloads have the same reasons."""
 
     def __init__(self) -> None:
-        self._made: dict[PlaceKey, dict[str, object]] = {}
+        self._made: dict[PlaceKey, Line] = {}
 
-    def of(self, place: Place | None) -> dict[str, object] | None:
-        if place is None:
-            return None
+    def of(self, place: Place | None) -> Line | None:
+        return None if place is None else self.at(place)
+
+    def at(self, place: Place) -> Line:
         key = key_of_place(place)
         if key not in self._made:
             span = span_of(place.object.document, (*place.object.where, *place.where))
-            self._made[key] = {"path": span.source.path, "line": span.line}
+            self._made[key] = Line(span.source.path, span.line)
         return self._made[key]

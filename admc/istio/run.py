@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admc.base.exits import Exit
 from admc.istio.advice import Advice, Judgement, advise
-from admc.istio.calls import Measured, guess_calls, read_calls
+from admc.istio.call_files import read_calls
+from admc.istio.calls import Measured
 from admc.istio.findings import findings_of
+from admc.istio.guesses import guess_calls
 from admc.istio.implicit import Feature
 from admc.istio.in_force.calls import EVERY_CALL
 from admc.istio.in_force.judge import in_force
 from admc.istio.in_force.unused import unused
-from admc.istio.inputs.reading import read_objects
+from admc.istio.inputs.reading import Reading, read_objects
 from admc.istio.mesh.build import build, is_declared
 from admc.istio.mesh.references import reference_findings
 from dsl.collector import no_collection
@@ -50,11 +52,13 @@ class Outcome(NamedTuple):
     sidecar."""
     findings: tuple[Diagnostic, ...]
     exit_code: Exit
+    breached: tuple[str, ...] = ()
+    """The codes of `--fail-on` that findings have."""
 
 
 def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> Outcome:
     """`findings` has those about paths already."""
-    inputs = read_objects(sources, findings, options.namespace, raw=options.raw)
+    inputs = read_objects(sources, findings, options.namespace, Reading(options.raw, texts=options.guess))
     if findings.has_errors and not options.keep_going:
         return Outcome(None, tuple(findings.items), Exit.INPUT)
     for finding in _absent_namespaces(inputs.objects, options.injected):
@@ -82,7 +86,8 @@ def run(sources: Iterable[Source], options: Options, findings: Diagnostics) -> O
     codes = {item.code for item in (*findings.items, *about_force)}
     for finding in about_force:
         findings.add(finding)
-    return Outcome(advice, tuple(findings.items), _exit_code(findings, codes & options.fail_on))
+    breached = tuple(sorted(codes & options.fail_on))
+    return Outcome(advice, tuple(findings.items), _exit_code(findings, breached), breached)
 
 
 def judge(mesh: Mesh, measured: Measured | None) -> Judgement:
@@ -90,7 +95,7 @@ def judge(mesh: Mesh, measured: Measured | None) -> Judgement:
     return Judgement(force, unused(mesh, force), measured)
 
 
-def _exit_code(findings: Diagnostics, breached: set[str]) -> Exit:
+def _exit_code(findings: Diagnostics, breached: tuple[str, ...]) -> Exit:
     if findings.has_errors:
         return Exit.INPUT
     return Exit.GATE if breached else Exit.DONE

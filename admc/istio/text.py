@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from admc.base.columns import fitted, table
-from admc.base.terminal import visible
-from admc.istio.advice import Advice, Concerns, Judged, Share
+from admc.base.terminal import cells, visible
+from admc.istio import wording
+from admc.istio.advice import Advice, Concerns, Judged
+from admc.istio.guesses import spans_of_guesses
 from admc.istio.implicit import SHORT, TITLES
 from admc.istio.in_force.not_judged import OF_GATEWAYS
 from admc.istio.mesh.model import Counting, Proxy
@@ -17,6 +19,7 @@ from admc.manifests.places import span_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from admc.istio.calls import Measured
     from admc.istio.in_force.effects import What
     from admc.istio.mesh.model import Place, Revision, Workload
     from admc.istio.reasons import GroupTotal, Kept, Reason
@@ -30,8 +33,9 @@ _MOST_REASONS: Final = 5
 def render(advice: Advice, width: int | None = None) -> str:
     parts = [
         list(summary(advice)),
-        list(_reasons(advice)),
+        list(_reasons(advice, width)),
         list(_features(advice, width)),
+        list(_guesses(advice, width)),
         list(_nowhere(advice, width)),
         list(_workloads(advice)),
         list(_configuration(advice)),
@@ -40,9 +44,7 @@ def render(advice: Advice, width: int | None = None) -> str:
     for part in parts:
         lines += ["", *part] if lines and part else part
     if advice.skipped:
-        objects = _counted(advice.skipped, "object or document", "objects or documents")
-        were, them = ("was", "it") if advice.skipped == 1 else ("were", "them")
-        lines += ["", f"without {objects} that {were} refused: these numbers lack {them}"]
+        lines += ["", wording.lacks(advice.skipped)]
     return "".join(f"{line}\n" for line in fitted(lines, width))
 
 
@@ -51,9 +53,10 @@ def render(advice: Advice, width: int | None = None) -> str:
 
 def summary(advice: Advice) -> Iterator[str]:
     """The head of the answer."""
-    least = "at least " if advice.at_least else ""
-    pods = _counted(advice.pods, "pod")
-    yield f"{least}{_counted(advice.sidecars, 'sidecar')} today ({pods}){_by(advice.by_declaration)}{_calls(advice)}"
+    by = wording.declared_by([(it.sidecars, it.declaration) for it in advice.by_declaration])
+    calls = f"; {wording.about_calls(_given(advice.measured))}" if advice.sidecars else ""
+    number = wording.today(advice.sidecars, advice.pods, at_least=advice.at_least)
+    yield f"{number}{f', {by}' if by else ''}{calls}"
     if advice.sidecars:
         yield from table(list(_totals(advice)), right=(0,), indent="  ")
         yield _unasked(advice)
@@ -69,25 +72,13 @@ def summary(advice: Advice) -> Iterator[str]:
         yield from _conclusion(advice)
 
 
-def _by(shares: tuple[Share, ...]) -> str:
-    if not shares:
-        return ""
-    if len(shares) == 1:
-        return f", by {shares[0].declaration}"
-    return ", " + ", ".join(f"{share.sidecars} by {share.declaration}" for share in shares)
-
-
-def _calls(advice: Advice) -> str:
-    if not advice.sidecars:
-        return ""
-    measured = advice.measured
+def _given(measured: Measured | None) -> wording.CallsGiven | None:
     if measured is None:
-        return "; at most, since no --calls"
-    if measured.is_guess:
-        return f"; calls are guessed from {measured.source}"
-    over = "" if measured.days is None else f" over {measured.days:.1f} days"
-    unknown = "" if not measured.unattributed else f" ({measured.unattributed} of callers without a name)"
-    return f"; calls of {visible(measured.source)}{over}{unknown}"
+        return None
+    number = len(measured.calls.known or ())
+    return wording.CallsGiven(
+        measured.source, measured.is_guess, number, measured.days, measured.unattributed, measured.hostless
+    )
 
 
 def _totals(advice: Advice) -> Iterator[tuple[str, str, str]]:
@@ -115,7 +106,7 @@ def _first_reason(advice: Advice, group: Group) -> Iterator[str]:
 
 def _layers(total: GroupTotal | None) -> Iterator[str]:
     if total is not None and total.of_requests < total.sidecars:
-        yield f"{total.of_requests} where ztunnel carries it"
+        yield f"{total.of_requests} if ztunnel carries layer 4"
 
 
 def _is_news(judged: Judged) -> bool:
@@ -138,10 +129,9 @@ def _unasked(advice: Advice) -> str:
 def _conclusion(advice: Advice) -> Iterator[str]:
     answer = advice.answer
     free = advice.sidecars - answer.kept
-    asked = "a resource asks for" if not advice.kept_features else "a resource or `--keep` asks for"
-    yield f"{answer.kept} of {advice.sidecars} sidecars do something that {asked}; {free} do not"
+    yield wording.conclusion(answer.kept, advice.sidecars, chosen=bool(advice.kept_features))
     if answer.of_connections:
-        yield f"{answer.of_connections} of the {answer.kept} do it at layer 4 alone, which ztunnel carries"
+        yield wording.of_layer_4(answer.of_connections, answer.kept)
     if advice.price is not None and free:
         yield in_words(advice.price)
 
@@ -149,13 +139,18 @@ def _conclusion(advice: Advice) -> Iterator[str]:
 # ---- the lists ----
 
 
-def _reasons(advice: Advice) -> Iterator[str]:
+def _reasons(advice: Advice, width: int | None) -> Iterator[str]:
     reasons = advice.answer.reasons
     if not reasons:
         return
     rows = [("SIDECARS", "ALONE", "LAYER", "REASON", "AT")]
     rows += [_reason(it) for it in reasons[:_MOST_ROWS]]
-    yield from table(rows, right=(0, 1, 2))
+    lines = table(rows, right=(0, 1, 2))
+    if width is not None and any(cells(line) > width for line in lines):
+        # A place in a column of its own would stand far from its reason once the lines are wrapped.
+        short = [(*numbers, f"{name} [{place}]" if place else name) for *numbers, name, place in rows[1:]]
+        lines = table([rows[0][:-1], *short], right=(0, 1, 2))
+    yield from lines
     yield from _more(len(reasons), "reasons")
 
 
@@ -180,6 +175,18 @@ def _features(advice: Advice, width: int | None) -> Iterator[str]:
         numbers = (str(cost.sidecars), str(cost.added), str(cost.total))
         rows.append((f"--keep {cost.feature}{chosen}", *numbers, TITLES[cost.feature]))
     yield from table(rows, right=(1, 2, 3), width=width)
+
+
+def _guesses(advice: Advice, width: int | None) -> Iterator[str]:
+    """Where each guessed call comes from."""
+    guesses = advice.measured.guesses if advice.measured is not None else None
+    if not guesses:
+        return
+    rows = [("GUESSED CALL", "TO", "AT")]
+    for call, span in sorted(spans_of_guesses(guesses[:_MOST_ROWS]).items()):
+        rows.append((f"{call.namespace}/{call.workload}", call.host, f"{span.source.path}:{span.line}"))
+    yield from table(rows, width=width)
+    yield from _more(len(guesses), "guessed calls")
 
 
 def _nowhere(advice: Advice, width: int | None) -> Iterator[str]:
@@ -236,7 +243,7 @@ def _kept_for(kept: Kept | None) -> Iterator[str]:
         yield visible(f"    {cited.name}{does}{place}")
     left = len(reasons) - _MOST_REASONS
     if left > 0:
-        yield f"    and {_counted(left, 'more reason')}"
+        yield f"    and {wording.counted(left, 'more reason')}"
     if not reasons:
         yield "    nothing that a resource asks for"
 
@@ -273,10 +280,6 @@ def _revision(revision: Revision) -> Iterator[str]:
 
 def _shown(value: object) -> object:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else value
-
-
-def _counted(number: int, word: str, words: str | None = None) -> str:
-    return f"{number:,} {word if number == 1 else words or f'{word}s'}"
 
 
 def _plural(kind: str, number: int) -> str:

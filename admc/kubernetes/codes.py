@@ -46,8 +46,11 @@ INJECTION: Mapping[str, tuple[str, ...]] = {
     "ADM926": (
         "a pod template is of two services",
         "The Services in the given manifests, or else the labels in the program, select the pods of this template for "
-        "two services of the program. Each would have an ADM of its own in every pod, and the rules of one would "
-        "replace those of the other. Give each service pods of its own, or declare one service with the ports of both.",
+        "two services of the program, or the Services in the cluster do. Each would have an ADM of its own in every "
+        "pod, and the rules of one would replace those of the other. Where one of the two needs the wait alone, it is "
+        "the same: the pod's address would be that of two services, which the server refuses (`ADM942`). So neither "
+        "`admc inject` nor the webhook puts anything into such a pod, and if a service is guarded, the API server "
+        "refuses the pod. Give each service pods of its own, or declare one service with the ports of both.",
         "service web { http 80 -> 8080 }\nservice admin { http 90 -> 9090 }",
         "service web { http main 80 -> 8080  http admin 90 -> 9090 }",
     ),
@@ -210,15 +213,17 @@ INJECTIONS: Mapping[str, tuple[str, ...]] = {
     "ADM955": (
         "an `Injection` object would be too large",
         "The server writes what the pods of a namespace need into one object, and etcd refuses objects of more than "
-        "1.5 MB. Nothing is cut: above 1 MB the new plan is not begun, and the last good plan stays in force. The "
-        "object has the services of its namespace that need an ADM or a wait, so distribute them over several "
-        "namespaces.",
+        "1.5 MB. Nothing is cut: above 1 MB the stored object stays, and a plan that needs something new in its "
+        "namespace is not begun; the last good plan stays in force. The object has the services of its namespace that "
+        "need an ADM or a wait, so distribute them over several namespaces, or give their Services selectors with "
+        "fewer labels.",
     ),
     "ADM956": (
         "an `Injection` object cannot be written",
         "The server writes what pods need before it begins a plan, so that a pod which starts meanwhile has it. Here "
-        "the API server refuses the object, does not know its kind, or does not answer. The last good plan stays in "
-        "force, and the server tries again by itself. The cause is what the API server says.",
+        "the API server refuses the object, does not know its kind, or does not answer. A plan that needs something in "
+        "that namespace which the stored object does not have is not begun; the last good plan stays in force, and the "
+        "server tries again by itself. The cause is what the API server says.",
     ),
     "ADM957": (
         "what the pods of a namespace need is not known",
@@ -270,6 +275,17 @@ GUARD: Mapping[str, tuple[str, ...]] = {
         "by the pod itself: the guard then checks the pod.",
         "kubectl label pod loose app=cart --subresource=status",
         "kubectl label pod loose app=cart",
+    ),
+    "ADM966": (
+        "a Service of a guarded service would lead to pods that were not checked",
+        "The guard checks a pod when it gets the labels of a guarded service. Pods that have other labels may lack an "
+        "ADM, and a Service with another selector leads requests to them. So the chart's policy "
+        "`admc-NAME-guard-services` makes the API server refuse a selector that lacks one of the labels by which pods "
+        "were checked. It may have more. For blue and green, name the labels that all pods have in the annotation "
+        "`admc.dev/pod-labels` of the Service, and restart pods that have no ADM (`Programmed` names them): the change "
+        "of colour then passes.",
+        "",
+        "kubectl annotate service cart admc.dev/pod-labels=app=cart",
     ),
     "ADM979": (
         "the definition of `Injection` is not there or not served",
@@ -373,9 +389,29 @@ FACTS: Mapping[str, tuple[str, ...]] = {
         "a namespace takes no part",
         "An installation of admc reads and writes in the namespaces that carry the label `admc.dev/controller` with "
         "its name. A program that names another one is not served; if a namespace loses its label, the last good plan "
-        "stays.",
+        "stays. The namespace of the server, `kube-system`, `kube-public` and `kube-node-lease` take no part, whatever "
+        "their labels say: their pods have to start without the server, so neither the webhook nor the guard is for "
+        "them. Take the label off there, and run services of the program in another namespace.",
         "",
         "kubectl label namespace shop admc.dev/controller=main",
+    ),
+    "ADM965": (
+        "the selector of a Service has more labels than admc uses",
+        "The selector of each service stands in the `Injection` of its namespace, and the API server takes objects of "
+        "a limited size. So admc uses a selector of at most 16 labels, whose keys and values have at most 1,000 "
+        "characters together. A Service with another one counts as absent: ADMs refuse the connections that may be "
+        "those of its service and that would pass without their policies, and new pods of it get no ADM. If the "
+        "service is guarded, the selector that it had before stays. Other services and new plans are not concerned. "
+        "Give the Service a selector with fewer or shorter labels.",
+    ),
+    "ADM967": (
+        "the annotation `admc.dev/pod-labels` of a Service is not used",
+        "A Service that changes from old pods to new ones by a label of its selector (blue and green) names the labels "
+        "that all of its pods have: they are then pods of the service before the change, and get an ADM. The value is "
+        "a part of the selector, as KEY=VALUE with commas. Here it names a label that the selector does not have, or "
+        "has with another value. Until that is corrected, the pods that the selector selects are those of the service.",
+        "",
+        "kubectl annotate service cart admc.dev/pod-labels=app=cart",
     ),
     "ADM953": (
         "containers with admc's names are not as admc writes them",

@@ -20,7 +20,7 @@ from admc.manifests.yaml_values import LOADER
 from dsl.text import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from admc.manifests.documents import Document, Where
 
@@ -33,15 +33,49 @@ class _Place(NamedTuple):
 def span_of(document: Document, where: Where) -> Span:
     """The place of a field: of its key in a mapping; of the nearest value around it if the text does not have it, as
     behind an alias or a merge."""
-    part, left = Slice(document.start, document.end), where
+    part, left = _part(document, where)
+    text, offset = _text(document, part, is_item=left is not where)
+    place = _find(_events(text, document.index if left is where else 0), left)
+    return _span(document, part, place, offset)
+
+
+def spans_of(document: Document, around: Where, places: Iterable[Where]) -> list[Span]:
+    """The places of several fields of the object that is at `around`, whose text is read once."""
+    part, left = _part(document, around)
+    text, offset = _text(document, part, is_item=left is not around)
+    events = tuple(_events(text, document.index if left is around else 0))
+    return [_span(document, part, _find(iter(events), (*left, *where)), offset) for where in places]
+
+
+def line_within(span: Span, lines: Sequence[str], line: int) -> Span:
+    """The place of one of the lines of a text whose place is `span`; that itself if the text is not written as it is.
+    Lines count from 1."""
+    source, number = span.source, span.line + line
+    wanted = lines[line - 1 : line]
+    if number > len(source.line_starts) or [source.line(number).strip()] != [one.strip() for one in wanted]:
+        return span
+    start = source.line_starts[number - 1]
+    shown = source.line(number)
+    return Span(source, start + len(shown) - len(shown.lstrip()), start + len(shown))
+
+
+def _part(document: Document, where: Where) -> tuple[Slice, Where]:
+    """The slice of the object that has a field, and the rest of the way to it."""
     if document.items and len(where) > 1 and where[0] == ITEMS and isinstance(where[1], int):
-        part, left = document.items[where[1]], where[2:]
+        return document.items[where[1]], where[2:]
+    return Slice(document.start, document.end), where
+
+
+def _text(document: Document, part: Slice, *, is_item: bool) -> tuple[str, int]:
+    """The text of an object, and where it begins in that of the file."""
     text = document.source.text
     # The lines of an object in a list are indented as its first one is.
-    indent = part.start - (text.rfind("\n", 0, part.start) + 1) if left is not where else 0
-    events = _events(" " * indent + text[part.start : part.end], document.index if left is where else 0)
-    place = _find(events, left)
-    offset = part.start - indent
+    indent = part.start - (text.rfind("\n", 0, part.start) + 1) if is_item else 0
+    return " " * indent + text[part.start : part.end], part.start - indent
+
+
+def _span(document: Document, part: Slice, place: _Place, offset: int) -> Span:
+    text = document.source.text
     start = min(place.start + offset, len(text))
     line_end = text.find("\n", start)
     end = min(place.end + offset, line_end if line_end >= 0 else len(text))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dsl.documents.errors import DocumentError, Fault, VersionError, Violation
 from dsl.documents.json_schema import schema
-from dsl.documents.reading import read, read_exact
+from dsl.documents.reading import kind_of, read, read_exact
 from dsl.documents.types import (
     MAX_PLACES,
     Amount,
@@ -28,6 +28,7 @@ from dsl.documents.types import (
     Filled,
     Form,
     Given,
+    Json,
     LineNumber,
     Name,
     OneOf,
@@ -53,6 +54,7 @@ __all__ = [
     "Filled",
     "Form",
     "Given",
+    "Json",
     "LineNumber",
     "Name",
     "OneOf",
@@ -64,6 +66,7 @@ __all__ = [
     "Violation",
     "document",
     "fields_of",
+    "kind_of",
     "plain",
     "read",
     "read_exact",

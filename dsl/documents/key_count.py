@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Annotated, Any
 
 from dsl.documents.structure import hints_of, is_complete
+from dsl.documents.types import Json
 
 Counter = Callable[[Any], int]
 
@@ -32,6 +33,8 @@ def number_of_keys(expected: Any) -> Counter:
 def _counted(expected: object) -> tuple[int, Counter | None]:
     """The number of keys that each value of a type has, and a function that counts the further keys of one value."""
     origin, arguments = typing.get_origin(expected), typing.get_args(expected)
+    if expected == Json:
+        return 0, _of_any
     if origin is Annotated:
         return _counted(arguments[0])
     if isinstance(expected, types.UnionType) or origin is typing.Union:
@@ -49,6 +52,12 @@ def _counted(expected: object) -> tuple[int, Counter | None]:
     if isinstance(expected, type) and is_dataclass(expected):
         return _of_object(expected)
     return 0, None
+
+
+def _of_any(value: object) -> int:
+    if isinstance(value, Mapping):
+        return len(value) + sum(map(_of_any, value.values()))
+    return sum(map(_of_any, value)) if isinstance(value, tuple) else 0
 
 
 def _of_list(element: object) -> Counter | None:

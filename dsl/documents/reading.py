@@ -52,6 +52,22 @@ def read_exact(expected: type[T], text: str) -> T:
     return _validated(expected, without_mark(text).encode(), lambda validator: validator.validate_python(parsed))
 
 
+def kind_of(content: bytes, kinds: Collection[type]) -> type | None:
+    """The type whose document this is, by the first key that only one of the types has. None if no key decides it, or
+    if it is not JSON: reading it says what is wrong."""
+    if is_too_dense(content):
+        return None
+    from pydantic_core import from_json
+
+    try:
+        parsed = from_json(content)
+    except ValueError:
+        return None
+    keys = parsed if isinstance(parsed, dict) else ()
+    owners = ([kind for kind in kinds if key in names_of(kind)] for key in keys)
+    return next((having[0] for having in owners if len(having) == 1), None)
+
+
 def _validated(expected: type[T], content: bytes, validate: Callable[[Any], T]) -> T:
     kind: Any = expected
     validator = validator_of(kind)

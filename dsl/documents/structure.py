@@ -10,6 +10,8 @@ from functools import cache
 from itertools import chain
 from typing import Annotated, Any
 
+from dsl.documents.types import Json
+
 
 def alternatives(expected: Any) -> tuple[Any, ...]:
     """The types that a value may have: those of a union, without annotations."""
@@ -23,6 +25,8 @@ def alternatives(expected: Any) -> tuple[Any, ...]:
 @cache
 def part_of(expected: Any, step: str | int) -> Any:
     """The type of the part at a key or a position of a value; None if the type of the value does not determine it."""
+    if expected == Json:
+        return Json
     parts = (_part_of_one(alternative, step) for alternative in alternatives(expected))
     return next((part for part in parts if part is not None), None)
 

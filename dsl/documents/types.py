@@ -37,6 +37,19 @@ def _is_shallow(value: object, depth: int = 8) -> bool:
 Plain = Annotated[_Nested, Predicate(_is_shallow)]
 """A text, a truth value, a number, null, or a list of these: an argument of a policy."""
 
+_AnyJson = TypeAliasType(
+    "_AnyJson", "str | bool | Signed | _Number | tuple[_AnyJson, ...] | Mapping[str, _AnyJson] | None"
+)
+
+
+def _is_shallow_json(value: object, depth: int = 32) -> bool:
+    parts = value if isinstance(value, tuple) else tuple(value.values()) if isinstance(value, Mapping) else ()
+    return not parts or (depth > 0 and all(_is_shallow_json(part, depth - 1) for part in parts))
+
+
+Json = Annotated[_AnyJson, Predicate(_is_shallow_json)]
+"""Any value of JSON: a part of another program's configuration, which admc shows and does not judge."""
+
 # Bounds that `annotated_types` lacks. pydantic asks each of these for its part of a schema.
 
 

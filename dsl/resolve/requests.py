@@ -31,6 +31,7 @@ from dsl.requests import (
     outcomes,
 )
 from dsl.syntax import tree
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -257,14 +258,13 @@ def _report_excess(
             by_request[request.name] = by_request.get(request.name, Fraction(0)) + request.rate * times
             places.setdefault(request.name, step.span)
     most = sorted(by_request, key=lambda name: (-by_request[name], name))
-    shown = ", ".join(f"`{name}` {_per_second(by_request[name])}" for name in most[:SHOWN])
-    more = f" and {len(most) - SHOWN} more" if len(most) > SHOWN else ""
+    shown = few([f"`{name}` {_per_second(by_request[name])}" for name in most], SHOWN)
     diagnostics.error(
         "ADM118",
         f"requests make {_per_second(total)} of the call `{call.source} -> {call.destination}`, which declares "
         f"{_per_second(Fraction(repr(call.rate)))}",
         places[most[0]],
-        cause=f"with their chances and `times`, these are {shown}{more}",
+        cause=f"with their chances and `times`, these are {shown}",
         hint="declare the rate of all its requests, or none: it is then that of the requests",
         related=(Related(call.span, "the call is declared here"),),
     )

@@ -29,10 +29,11 @@ class _Service:
     addresses: Given[Listed] = None
     pods: Given[Listed] = None
     unready: Given[Listed] = None
+    apart: Given[Listed] = None
 
     @property
-    def parts(self) -> tuple[Listed, Listed, Listed]:
-        return self.addresses or (), self.pods or (), self.unready or ()
+    def parts(self) -> tuple[Listed, Listed, Listed, Listed]:
+        return self.addresses or (), self.pods or (), self.unready or (), self.apart or ()
 
 
 @document
@@ -98,10 +99,11 @@ def from_json(
             for key, listed in zip(ServiceAddresses._fields, entry.parts, strict=True)
         )
         located = ServiceAddresses(*parts)
-        for pod in sorted(set(located.unready) - set(located.pods)):
-            hint = "`unready` says which of the `pods` get no new requests: list it in both"
-            message = f"`services.{name}` has the unready pod `{pod}`, which is not one of its `pods`"
-            _wrong(findings, message, hint)
+        for part, listed in (("unready", located.unready), ("apart", located.apart)):
+            for pod in sorted(set(listed) - set(located.pods)):
+                hint = f"`{part}` says which of the `pods` get no new requests: list it in both"
+                message = f"`services.{name}.{part}` has the pod `{pod}`, which is not one of its `pods`"
+                _wrong(findings, message, hint)
         services[name] = located
     if findings.has_errors:
         raise EmitError(findings.items)

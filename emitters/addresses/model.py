@@ -29,6 +29,8 @@ class ServiceAddresses(NamedTuple):
     pods: tuple[str, ...] = ()
     unready: tuple[str, ...] = ()
     """The `pods` that get no new requests."""
+    apart: tuple[str, ...] = ()
+    """The `pods` that get none, whatever becomes of the others, such as those of a version that is not released yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +58,17 @@ class Addresses:
         return located.pods if located is not None else ()
 
     def ready_addresses(self, name: str) -> tuple[str, ...]:
-        """The pods of a service that a proxy may choose for requests: the ready ones, or all pods if none is ready.
+        """The pods of a service that a proxy may choose for requests: the ready ones, or all pods that are not apart if
+        none is ready.
 
         A proxy without an endpoint fails every request, while the reported readiness may be wrong or outdated.
         """
         located = self.services.get(name)
-        if located is None or not located.unready:
+        if located is None or not (located.unready or located.apart):
             return self.pod_addresses(name)
-        unready = frozenset(located.unready)
-        return tuple(pod for pod in located.pods if pod not in unready) or located.pods
+        unready, apart = frozenset(located.unready), frozenset(located.apart)
+        pods = tuple(pod for pod in located.pods if pod not in apart)
+        return tuple(pod for pod in pods if pod not in unready) or pods
 
     def replicas(self, name: str) -> tuple[str, ...]:
         """One address of each known replica: in a network of both families a replica has one of each."""

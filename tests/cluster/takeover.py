@@ -91,7 +91,7 @@ class Mesh:
         return str(next(adm["service"] for adm in active.status()["adms"] if adm["in_plan"]))
 
     def _is_stored(self) -> bool:
-        path = f"/api/v1/namespaces/{self._shop.namespace}/secrets/admc-{self._shop.name}-state"
+        path = f"/api/v1/namespaces/{self._shop.system}/secrets/admc-{self._shop.name}-state"
         return bool(self._shop.api.request("GET", path).get("data"))
 
 

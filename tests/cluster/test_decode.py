@@ -241,6 +241,40 @@ def test_a_service() -> None:
     assert (outside.external_name, outside.addresses, outside.selector) == ("db.example", (), {})
 
 
+@pytest.mark.parametrize(
+    ("selector", "why"),
+    [
+        ({f"k{number}": "v" for number in range(16)}, ""),
+        ({f"k{number}": "v" for number in range(17)}, "it has 17 labels, and admc uses at most 16"),
+        ({f"k{number}": "v" for number in range(20_000)}, "it has 20,000 labels, and admc uses at most 16"),
+        ({"a" * 500: "b" * 500}, ""),
+        ({"a" * 500: "b" * 501}, "its labels have 1,001 characters, and admc uses at most 1,000"),
+    ],
+    ids=["16", "17", "20,000", "1,000 characters", "1,001 characters"],
+)
+def test_a_selector_has_a_bound(selector: dict[str, str], why: str) -> None:
+    found = decode.service(service_json(clusterIP="10.96.0.1", selector=selector))
+    assert found is not None
+    assert (found.unusable, found.selector) == (why, {} if why else selector)
+    outside = decode.service(service_json(type="ExternalName", externalName="db.example", selector=selector))
+    assert outside is not None
+    assert outside.unusable == "", "the API server ignores it"
+
+
+def test_the_pods_of_each_colour() -> None:
+    selector = {"app": "rate", "colour": "blue"}
+    item = service_json(clusterIP="10.96.0.1", selector=selector)
+    item["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=rate"}
+    found = decode.service(item)
+    assert found is not None
+    assert (found.selector, found.receivers, found.fault) == ({"app": "rate"}, selector, "")
+    item["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=web"}
+    found = decode.service(item)
+    assert found is not None
+    assert (found.selector, found.receivers) == (selector, {})
+    assert found.fault == "`app=web` is not a label of the selector, as in `app=cart`"
+
+
 def slice_json(**fields: Any) -> dict[str, Any]:
     metadata = {"name": "rate-x", "namespace": "shop", "labels": {"kubernetes.io/service-name": "rate"}}
     return {"metadata": metadata, "addressType": "IPv4", **fields}
@@ -291,6 +325,15 @@ def test_a_namespace() -> None:
     assert decode.namespace({"metadata": metadata}) == Namespace("shop", {"a": "b"})
     going = {**metadata, "deletionTimestamp": "2026-11-23T09:00:00Z"}
     assert decode.namespace({"metadata": going}) == Namespace("shop", {"a": "b"}, is_terminating=True)
+
+
+def test_namespaces_that_take_no_part_whatever_their_labels() -> None:
+    for name in ("kube-system", "kube-public", "kube-node-lease", "mesh"):
+        found = decode.namespace({"metadata": {"name": name}}, own="mesh")
+        assert found is not None
+        assert found.reserved, name
+    others = [decode.namespace({"metadata": {"name": name}}, own="mesh") for name in ("shop", "kube-systems", "mesh-2")]
+    assert not any(found is None or found.reserved for found in others)
 
 
 @pytest.mark.parametrize(

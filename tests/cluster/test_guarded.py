@@ -15,7 +15,14 @@ from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.retry_loop import ChangedKeys
 from admc.kubernetes.inject.needs import Needs, Place, injections
-from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection, injection_spec
+from admc.kubernetes.inject.spec import (
+    Captures,
+    Required,
+    ServiceInjection,
+    injection_spec,
+    read_spec,
+    to_json,
+)
 from emitters.interception.pod import PodCaptures
 from tests.cluster.objects import pod
 from tests.cluster.test_injection_writer import OWNER, plan
@@ -36,6 +43,11 @@ NEW = Needs(Captures((81,), ()), waits=True)
 NOTHING = Needs(None, waits=False)
 
 
+def guarded_by(needs: Needs, selector: Mapping[str, str]) -> Guarded:
+    """All pods were checked by the labels of the selector."""
+    return Guarded(needs, selector, selector)
+
+
 def after(
     before: Needs | None,
     needs: Needs,
@@ -43,7 +55,7 @@ def after(
     lacks: bool | Callable[[Needs], bool],
     selectors: Mapping[Place, Mapping[str, str]] = SELECTORS,
 ) -> Needs | None:
-    known = {} if before is None else {WEB: Guarded(before, {"app": "web"})}
+    known = {} if before is None else {WEB: guarded_by(before, {"app": "web"})}
     judged = lacks if callable(lacks) else lambda needed: lacks
     made = guarded(known, {WEB: needs}, selectors, lambda place, needed: judged(needed)).get(WEB)
     return None if made is None else made.needs
@@ -74,7 +86,7 @@ def test_a_rollout_from_one_plan_to_another() -> None:
 def test_it_ends_when_nothing_is_needed_or_the_service_is_gone() -> None:
     assert after(OLD, NOTHING, lacks=True) is None
     assert after(None, NOTHING, lacks=False) is None
-    assert guarded({WEB: Guarded(OLD, {})}, {}, SELECTORS, lambda place, needs: False) == {}
+    assert guarded({WEB: guarded_by(OLD, {})}, {}, SELECTORS, lambda place, needs: False) == {}
 
 
 def test_a_service_with_too_many_ports_for_the_guard_is_not_guarded() -> None:
@@ -89,10 +101,51 @@ def test_a_service_with_too_many_ports_for_the_guard_is_not_guarded() -> None:
 def test_without_a_selector_it_does_not_begin_and_the_last_one_stays() -> None:
     for selectors in ({}, {WEB: {}}):
         assert after(None, OLD, lacks=False, selectors=selectors) is None
-        made = guarded({WEB: Guarded(OLD, {"app": "web"})}, {WEB: BOTH}, selectors, lambda place, needs: False)
-        assert made == {WEB: Guarded(OLD, {"app": "web"})}, "which pods are its own is not known"
-    other = guarded({WEB: Guarded(OLD, {"app": "web"})}, {WEB: OLD}, {WEB: {"role": "web"}}, lambda place, needs: True)
-    assert other == {WEB: Guarded(OLD, {"role": "web"})}
+        before = {WEB: Guarded(OLD, {"app": "web"}, {"app": "web", "colour": "blue"})}
+        assert guarded(before, {WEB: BOTH}, selectors, lambda place, needs: False) == before, "its pods are not known"
+
+
+BLUE, GREEN = ({"app": "web", "colour": colour} for colour in ("blue", "green"))
+ANY = {"app": "web"}
+MANY = {f"label-{number:02}": "x" for number in range(16)}
+
+
+@pytest.mark.parametrize(
+    ("selector", "checked", "other", "whole", "lacking"),
+    [
+        (BLUE, BLUE, BLUE, BLUE, BLUE),
+        (ANY, ANY, BLUE, BLUE, BLUE),  # fewer pods, which have been checked
+        (BLUE, BLUE, ANY, ANY, BLUE),  # more pods
+        (ANY, BLUE, ANY, ANY, BLUE),
+        (ANY, BLUE, {"tier": "x"}, {"tier": "x"}, {**BLUE, "tier": "x"}),  # others from now on
+        (BLUE, BLUE, GREEN, GREEN, GREEN),  # no pod has both: the guard was off
+        (ANY, ANY, MANY, MANY, MANY),  # more labels than a selector may have
+    ],
+)
+def test_the_labels_by_which_pods_were_checked(
+    selector: dict[str, str],
+    checked: dict[str, str],
+    other: dict[str, str],
+    whole: dict[str, str],
+    lacking: dict[str, str],
+) -> None:
+    before = {WEB: Guarded(OLD, selector, checked)}
+    for lacks, expected in ((False, whole), (True, lacking)):
+        made = guarded(before, {WEB: OLD}, {WEB: other}, lambda place, needs, answer=lacks: answer)  # type: ignore[misc]
+        assert made == {WEB: Guarded(OLD, other, expected)}
+
+
+def test_pods_are_asked_about_what_is_required_of_them() -> None:
+    asked = []
+
+    def lacks(place: Place, needs: Needs) -> bool:
+        asked.append(needs)
+        return True
+
+    guarded({WEB: Guarded(OLD, BLUE, BLUE)}, {WEB: OLD}, {WEB: ANY}, lacks)
+    assert asked == [OLD]
+    guarded({WEB: Guarded(OLD, BLUE, BLUE)}, {WEB: OLD}, {WEB: BLUE}, lacks)
+    assert asked == [OLD], "nothing may change"
 
 
 PORTS = st.lists(st.sampled_from([80, 81, 82]), unique=True).map(lambda ports: tuple(sorted(ports)))
@@ -172,9 +225,11 @@ def test_what_a_pod_lacks(fields: dict[str, Any], needs: Needs, lacks: bool) -> 
 def test_what_is_stored_is_recalled_for_the_same_app() -> None:
     selectors = {**SELECTORS, Place("shop", "api"): {"app": "api"}}
     needs = {WEB: BOTH, Place("shop", "api"): OLD}
-    spec = injections("shop", "admc:1", needs, selectors, {}, None, {WEB: OLD})["shop"]
-    assert recalled(spec, "shop", "shop") == {WEB: Guarded(OLD, {"app": "web"})}
-    assert recalled(spec, "shop", "other") == {}
+    for checked in (SELECTORS[WEB], {"app": "web", "colour": "blue"}):
+        before = Guarded(OLD, {"app": "web"}, checked)
+        spec = injections("shop", "admc:1", needs, selectors, {}, None, {WEB: before.required})["shop"]
+        assert recalled(read_spec(to_json(spec)), "shop", "shop") == {WEB: before}
+        assert recalled(spec, "shop", "other") == {}
 
 
 CART = Place("two", "cart")
@@ -263,6 +318,6 @@ async def test_while_the_program_is_gone_the_requirement_is_forgotten() -> None:
     looking = writing(api, owners=owners)
     assert await required_of(looking, api) == KEPT
     owners[0] = None
-    assert await looking._write((PLAN,), None) == ()  # as `run` does each second
+    assert (await looking._write((PLAN,), None)).findings == ()  # as `run` does each second
     owners[0] = Owner("shop", "another")
     assert await required_of(looking, api) is None

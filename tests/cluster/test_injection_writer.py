@@ -9,13 +9,13 @@ import pytest
 import dsl
 from admc.base.exits import CommandError, Exit
 from admc.kubernetes.cluster.api.errors import ApiError
-from admc.kubernetes.cluster.injections.objects import InjectionObject, body, changes
+from admc.kubernetes.cluster.injections.objects import InjectionObject, body, changes, has_all
 from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.cluster.retry_loop import ChangedKeys
-from admc.kubernetes.inject.needs import Place, injections
-from admc.kubernetes.inject.spec import ServiceInjection, injection_spec
+from admc.kubernetes.inject.needs import Needs, Place, injections
+from admc.kubernetes.inject.spec import Captures, ServiceInjection, injection_spec, to_json
 from admc.serve.rollout.model import Placed
 from solver.place import place
 
@@ -39,10 +39,23 @@ def plan() -> Placed:
     return Placed(program, place(program))
 
 
+def stored(namespace: str, owner: Owner = OWNER, **fields: Any) -> InjectionObject:
+    """An object that has all that the plan needs there, by the selector of an earlier Service."""
+    service, own = ("web", Needs(None, waits=True)) if namespace == "one" else ("cart", OF_CART)
+    selectors = {Place(namespace, service): {"app": "earlier"}}
+    spec = injections("shop", "admc:18000", {Place(namespace, service): own}, selectors, {}, None)[namespace]
+    given = {"uid": "u", "controller": "main", "owners": (owner.uid,), "spec": to_json(spec), **fields}
+    return InjectionObject(Key(namespace, "main"), **given)
+
+
+OF_CART = Needs(Captures((8081,), ()), waits=False)
+
+
 class FakeApi:
     def __init__(self, refuses: dict[str, ApiError] | None = None) -> None:
         self.refuses = refuses or {}
         self.written: list[str] = []
+        self.removed: list[str] = []
 
     async def get(self, path: str, **params: object) -> dict[str, Any]:
         return {"items": [], "metadata": {}}
@@ -53,12 +66,22 @@ class FakeApi:
             raise self.refuses[namespace]
         self.written.append(namespace)
 
+    async def delete(self, path: str, uid: str) -> None:
+        self.removed.append(path.split("/")[5])
 
-def writer(api: FakeApi, *, owner: Owner | None = OWNER, labels: int = 1, active: bool = True) -> InjectionWriter:
+
+def writer(
+    api: FakeApi,
+    *,
+    owner: Owner | None = OWNER,
+    labels: int = 1,
+    active: bool = True,
+    there: tuple[InjectionObject, ...] = (),
+) -> InjectionWriter:
     many = {f"label-{number:05}": "x" * 60 for number in range(labels)}
     picture = Picture({Place("one", "web"): {"app": "web"}, Place("two", "cart"): many}, ("one", "two"))
     return InjectionWriter(
-        cast("Api", api), "main", "admc:18000", None, {}, ChangedKeys(),
+        cast("Api", api), "main", "admc:18000", None, {item.key: item for item in there}, ChangedKeys(),
         picture=lambda: picture, owner=lambda: owner, may_write=lambda: active,
         published=tuple, lacks=lambda app, place, needs: True,
     )  # fmt: skip
@@ -110,7 +133,68 @@ async def test_a_namespace_that_refuses_its_object_holds_the_plan_back_and_not_t
             pytest.fail("the plan is begun")
     assert refused.value.exit_code is Exit.INPUT
     assert "exceeded quota" in str(refused.value.diagnostics[0].cause)
+    assert "of namespace `one`" in refused.value.diagnostics[0].message
     assert api.written == ["two"]
+
+
+REFUSED = ApiError(422, "Invalid", "too many labels")
+
+
+async def test_a_plan_that_needs_nothing_new_where_an_object_is_too_large_is_begun() -> None:
+    api = FakeApi()
+    looking = writer(api, labels=20_000, there=(stored("two"),))
+    async with looking.announced([plan()], None):
+        assert api.written == ["one"]
+    written = await looking._write((plan(),), None)
+    assert [item.code for item in written.findings] == ["ADM955"]
+
+
+async def test_a_plan_that_needs_nothing_new_where_an_object_is_refused_is_begun() -> None:
+    api = FakeApi({"two": REFUSED})
+    looking = writer(api, there=(stored("two"), stored("gone")))
+    async with looking.announced([plan()], None):
+        assert api.written == ["one"]
+    written = await looking._write((plan(),), None)
+    assert [item.code for item in written.findings] == ["ADM956"]
+    assert written.error is REFUSED
+    assert api.removed == ["gone"], "the other objects are removed all the same"
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        stored("two", Owner("shop", "another")),
+        stored("two", controller="other"),
+        stored("two", spec={"formatVersion": 9}),
+        stored("two", spec={**stored("two").spec, "app": "another"}),  # type: ignore[dict-item]
+        stored("two", spec={**stored("two").spec, "server": "another:18000"}),  # type: ignore[dict-item]
+        stored("two", spec={**stored("two").spec, "services": {}, "index": {}}),  # type: ignore[dict-item]
+        stored("two", spec=stored("one").spec),
+    ],
+    ids=["owner", "installation", "format", "app", "server", "nothing", "service"],
+)
+async def test_what_is_stored_for_another_purpose_does_not_count(there: InjectionObject) -> None:
+    with pytest.raises(CommandError, match="cannot be written"):
+        async with writer(FakeApi({"two": REFUSED}), there=(there,)).announced([plan()], None):
+            pytest.fail("the plan is begun")
+
+
+@pytest.mark.parametrize(
+    ("needs", "has"),
+    [
+        (OF_CART, True),
+        (Needs(Captures((80, 8081), (9000,)), waits=True), True),
+        (Needs(Captures((80,), (8081,)), waits=True), False),
+        (Needs(None, waits=True), False),
+    ],
+)
+def test_what_a_stored_object_has(needs: Needs, has: bool) -> None:
+    where = Place("two", "cart")
+    there, needed = (
+        injections("shop", "admc:1", {where: own}, {where: selector}, {}, None)["two"]
+        for own, selector in ((needs, {"app": "cart"}), (OF_CART, {"role": "cart"}))
+    )
+    assert has_all(there, needed) == has
 
 
 @pytest.mark.parametrize("without", ["owner", "active"])

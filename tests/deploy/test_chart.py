@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from admc.kubernetes.cluster.names import SYSTEM_NAMESPACES, reserved
 from admc.kubernetes.cluster.webhook.configuration import WEBHOOK
 from admc.kubernetes.cluster.webhook.listener import PATH
 from tests.cluster.api_server import ApiError
@@ -17,7 +18,7 @@ from tests.cluster.tools import MissingError
 from tests.deploy.chart import CHART, INSTALL, NAME, NAMESPACE, head, helm, install_text, installed, rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tests.cluster.api_server import ApiServer
@@ -129,10 +130,12 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
         ("ValidatingAdmissionPolicy", "admc-production-guard"),
         ("ValidatingAdmissionPolicy", "admc-production-guard-labels"),
         ("ValidatingAdmissionPolicy", "admc-production-guard-needs-definition-of-injections"),
+        ("ValidatingAdmissionPolicy", "admc-production-guard-services"),
         ("ValidatingAdmissionPolicy", "admc-production-injections"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard-labels"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-guard-needs-definition-of-injections"),
+        ("ValidatingAdmissionPolicyBinding", "admc-production-guard-services"),
         ("ValidatingAdmissionPolicyBinding", "admc-production-injections"),
     ]
     bound = [each["metadata"]["namespace"] for each in everything if each["kind"] == "RoleBinding"]
@@ -163,12 +166,37 @@ def test_every_value_has_its_effect(everything: list[dict[str, Any]]) -> None:
         assert pod[name] == EVERYTHING[name]
 
 
+def selectors(value: Any) -> Iterator[Any]:
+    """All selectors of namespaces in a document."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        if key == "namespaceSelector":
+            yield inner
+        else:
+            yield from selectors(inner)
+
+
+def test_webhook_and_guard_are_for_the_namespaces_that_take_part_by_the_server() -> None:
+    """A pod of a namespace that the webhook leaves out could only be refused by the guard."""
+    found = list(selectors(installed()))
+    assert len(found) >= 4
+    for selector in found:
+        assert selector["matchLabels"] == {"admc.dev/controller": "main"}
+        (expression,) = selector["matchExpressions"]
+        assert (expression["key"], expression["operator"]) == ("kubernetes.io/metadata.name", "NotIn")
+        assert all(reserved(name, NAMESPACE) for name in expression["values"])
+        assert sorted(expression["values"]) == sorted([NAMESPACE, *SYSTEM_NAMESPACES])
+
+
 def test_the_webhook_is_asked_about_new_pods_of_namespaces_that_take_part_and_never_about_its_own() -> None:
     (webhook,) = only(installed(), "MutatingWebhookConfiguration")["webhooks"]
     assert webhook["namespaceSelector"] == {
         "matchLabels": {"admc.dev/controller": "main"},
         "matchExpressions": [
-            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [NAMESPACE, "kube-system"]}
+            {
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": [NAMESPACE, *SYSTEM_NAMESPACES],
+            }
         ],
     }
     (rule,) = webhook["rules"]
@@ -200,7 +228,7 @@ def test_the_guard_has_the_values_in_it(everything: list[dict[str, Any]]) -> Non
     envoy, old = EVERYTHING["envoyImage"], EVERYTHING["alsoEnvoyImages"][0]
     assert variables["envoyRepositories"].startswith(f'["{envoy}","{old}"] .map(')
     assert "main" not in json.dumps([policy["matchConstraints"], policy["validations"]]).replace("remain", "")
-    for part in ("", "-labels", "-needs-definition-of-injections"):
+    for part in ("", "-labels", "-needs-definition-of-injections", "-services"):
         name = f"admc-production-guard{part}"
         assert named["ValidatingAdmissionPolicyBinding", name]["validationActions"] == ["Warn", "Audit"]
     assert named["ValidatingAdmissionPolicyBinding", "admc-production-guard"]["paramRef"]["name"] == "production"

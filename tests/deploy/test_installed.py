@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.kubernetes.doctor.picture import ADMISSION
+from admc.kubernetes.doctor.policies import policies_of
 from admc.kubernetes.inject.names import IMAGE
+from tests.cli.command import Admc
 from tests.cluster import tools
 from tests.cluster.api_server import ApiError
 from tests.cluster.node import images
@@ -78,6 +81,25 @@ def test_two_replicas_of_which_one_is_active(node: Node) -> None:
     node.wait_for(lambda: len(active(node)) == 1, "an active replica")
     (first,) = active(node)
     assert holder(node).startswith(f"{first}-")
+
+
+def test_the_doctor_finds_nothing_wrong(node: Node, capfd: pytest.CaptureFixture[str]) -> None:
+    """A controller checks the types in policies: an API server alone does not say what it does not understand."""
+
+    def is_checked() -> bool:
+        listed = node.server.request("GET", f"{ADMISSION}/validatingadmissionpolicies")["items"]
+        return bool(listed) and all("typeChecking" in each.get("status", {}) for each in listed)
+
+    def is_trusted() -> bool:
+        found = node.server.request("GET", f"{ADMISSION}/mutatingwebhookconfigurations/{NAME}")
+        return "caBundle" in found["webhooks"][0]["clientConfig"]
+
+    node.wait_for(is_checked, "the check of the policies")
+    node.wait_for(is_trusted, "the authority of the webhook")
+    done = Admc(capfd)("doctor", "--cluster", "main", "--kubeconfig", node.kubeconfig)
+    assert done.code == 0, done.out
+    for policy in policies_of("main"):
+        assert f"ok       admission       {policy.name}\n" in done.out
 
 
 def test_an_upgrade_leaves_two_replicas_of_which_one_is_active(node: Node) -> None:

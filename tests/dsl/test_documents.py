@@ -24,10 +24,12 @@ from dsl.documents import (
     Exact,
     Form,
     Given,
+    Json,
     Plain,
     Signed,
     VersionError,
     document,
+    kind_of,
     plain,
     read,
     read_exact,
@@ -452,3 +454,58 @@ def test_64_megabytes_of_nonsense_take_little_memory(name: str, document: str, t
     path.write_bytes(content.replace(b'"calls":', b'"%s":' % section.encode(), 1))
     run = subprocess.run([sys.executable, "-c", _CHILD, path, expected], capture_output=True, text=True, check=True)
     assert int(run.stdout.split()[0]) < most, run.stdout
+
+
+@record
+class Settings:
+    values: Mapping[str, Json]
+    number: Count
+
+
+@pytest.mark.parametrize("value", [None, True, "x", 1, 1.5, [], {}, [[1], {"a": None}], {"a": {"b": [{"c": 1}]}}])
+def test_any_json_is_read_and_written_again(value: object) -> None:
+    content = {"values": {"x": value}, "number": 1}
+    assert plain(read(Settings, json.dumps(content).encode())) == content
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('{"a": 1, "a": 2}', "`values.x` has `a` twice (line 1)"),
+        ('[{"a": [{"b": 1, "b": 1}]}]', "`values.x[0].a[0]` has `b` twice (line 1)"),
+        ("[" * 40 + "]" * 40, "`values.x` has too many lists inside each other (line 1)"),
+        ('{"a": ' * 40 + "1" + "}" * 40, "`values.x` has too many lists inside each other (line 1)"),
+    ],
+)
+def test_any_json_has_bounds(value: str, message: str) -> None:
+    assert refused_settings(f'{{"values": {{"x": {value}}}, "number": 1}}').message == message
+
+
+def refused_settings(content: str) -> DocumentError:
+    with pytest.raises(DocumentError) as caught:
+        read(Settings, content.encode())
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ('{"schema_version": 3, "rows": []}', Sheet),
+        ('{"rows": [], "schema_version": 3}', Sheet),
+        ('{"unknown": 1, "number": 1}', Settings),
+        ('{"number": "of another type"}', Settings),
+        ('{"unknown": 1}', None),
+        ("{}", None),
+        ("[1]", None),
+        ('{"number": 1', None),
+        ("[" * 100_000, None),
+        ("", None),
+        ("[" + "[]," * 1_500_000 + "[]]", None),
+    ],
+)
+def test_a_document_is_of_the_type_that_has_its_first_key(content: str, kind: type | None) -> None:
+    assert kind_of(content.encode(), (Sheet, Settings)) is kind
+
+
+def test_a_document_in_another_encoding_is_of_no_type() -> None:
+    assert kind_of(b'{"number": "\xff"}', (Sheet, Settings)) is None

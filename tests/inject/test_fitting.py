@@ -225,6 +225,27 @@ def test_pods_of_no_service_with_the_labels_of_one_would_be_admitted_as_it(injec
     assert "Deployment `shop/test`: its pods have the labels of `api`" in run.err
 
 
+def test_templates_of_each_colour_are_of_the_service(injected: Injected) -> None:
+    blue, green = ({"app": "api", "colour": colour} for colour in ("blue", "green"))
+    found = service("api", blue, *API_PORTS)
+    found["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=api"}
+    run = injected(found, deployment("api-blue", blue), deployment("api-green", green))
+    assert (run.code, codes(run)) == (0, [])
+    assert "Deployment shop/api-green: service `api`: redirection, an ADM" in run.err
+    found["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=web"}
+    run = injected(found, deployment("api-blue", blue))
+    assert codes(run) == ["warning ADM967"]
+    assert "`app=web` is not a label of the selector" in run.err
+    assert "Deployment shop/api-blue: service `api`: redirection, an ADM" in run.err
+
+
+def test_a_selector_that_a_server_does_not_use(injected: Injected) -> None:
+    many = {"app": "api", **{f"label-{number}": "x" for number in range(16)}}
+    run = injected(service("api", many, *API_PORTS), deployment("api", many))
+    assert (run.code, codes(run)[0]) == (1, "error ADM965")
+    assert "it has 17 labels, and admc uses at most 16" in run.err
+
+
 @pytest.mark.parametrize(
     ("spec", "code", "severity"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from admc.kubernetes.inject.spec import (
     Captures,
     InjectionError,
     InjectionSpec,
+    Required,
     ServiceInjection,
     injection_spec,
     read_spec,
@@ -36,7 +38,9 @@ NEEDS = st.dictionaries(
 LABELS = st.dictionaries(
     st.sampled_from(["app", "tier", "app.kubernetes.io/name"]), st.sampled_from(["", "x", "y"]), min_size=1
 )
-ROWS = st.builds(ServiceInjection, LABELS, st.booleans(), st.just(DEFAULT), CAPTURES)
+REQUIRED = st.none() | st.builds(Required, st.booleans(), CAPTURES, st.none() | LABELS)
+NAMED = st.none() | st.just("a-service")
+ROWS = st.builds(ServiceInjection, LABELS, st.booleans(), st.just(DEFAULT), CAPTURES, REQUIRED, NAMED)
 SERVICES = st.dictionaries(st.sampled_from(["a", "b", "c", "d", "e"]), ROWS)
 
 
@@ -67,10 +71,13 @@ def test_bytes_do_not_depend_on_the_order_of_services_and_labels(
     def shuffled(items: dict[str, Any]) -> dict[str, Any]:
         return dict(random.sample(sorted(items.items()), len(items)))
 
-    other = {
-        name: ServiceInjection(shuffled(dict(row.selector)), row.waits, row.resources, row.captures)
-        for name, row in shuffled(services).items()
-    }
+    def again(row: ServiceInjection) -> ServiceInjection:
+        required = row.required
+        if required is not None and required.selector is not None:
+            required = replace(required, selector=shuffled(dict(required.selector)))
+        return replace(row, selector=shuffled(dict(row.selector)), required=required)
+
+    other = {name: again(row) for name, row in shuffled(services).items()}
     assert json.dumps(to_json(spec(services))) == json.dumps(to_json(spec(other)))
 
 
@@ -112,6 +119,15 @@ def test_a_namespace_has_only_services_that_need_something_and_select_pods() -> 
         "waits": True,
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}},
     }
+
+
+def test_a_row_has_the_name_of_its_service_where_it_is_another() -> None:
+    needs = {Place("shop", name): Needs(None, waits=True) for name in ("cart", "mongo_rate")}
+    selectors = {place: {"app": place.service} for place in needs}
+    names = {Place("shop", "cart"): "cart", Place("shop", "mongo_rate"): "mongo-rate"}
+    found = to_json(injections("shop", SERVER, needs, selectors, {}, None, {}, names)["shop"])["services"]
+    assert "service" not in found["cart"]
+    assert found["mongo_rate"]["service"] == "mongo-rate"
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,10 @@ def volume(number: int, **fields: Any) -> Change:
     return change
 
 
+def rights(number: int = 1, **fields: Any) -> Change:
+    return lambda spec: spec["initContainers"][number]["securityContext"].update(fields)
+
+
 TOLERATED: dict[str, Change] = {
     "other amounts": changed(1, resources={"limits": {"cpu": "2"}, "requests": {"cpu": "1", "memory": "1Gi"}}),
     "no amounts": lambda spec: [part.pop("resources") for part in spec["initContainers"]],
@@ -165,6 +169,11 @@ TOLERATED: dict[str, Change] = {
     **{f"the variable {name}": variable(name=name, value=SECRET) for name in sorted(VARIABLES)},
     **{f"a mount at {path}": mount(mountPath=path, readOnly=True) for path in sorted(MOUNTS)},
     "a mount in the rules": mount(0, mountPath=TOKENS, readOnly=True),
+    # Policy engines write what is so without being written.
+    "that it is not privileged": rights(privileged=False),
+    "the default of `procMount`": rights(2, procMount="Default"),
+    "the default profile of AppArmor": rights(0, appArmorProfile={"type": "RuntimeDefault"}),
+    "that the files of the rules can be written": rights(0, readOnlyRootFilesystem=False),
     "a container after admc's": lambda spec: spec["initContainers"].append(container("later")),
     "volumes of others": lambda spec: spec["volumes"].insert(0, {"name": "aws-iam-token", "emptyDir": {}}),
 }
@@ -263,6 +272,26 @@ IMPOSTORS: dict[str, tuple[Change, str]] = {
     "more rights": (
         lambda spec: spec["initContainers"][1]["securityContext"].update(privileged=True),
         f"{PROXY}`securityContext.privileged` is true, and admc does not write it",
+    ),
+    "another `procMount`": (
+        lambda spec: (spec.update(hostUsers=False), rights(procMount="Unmasked")(spec)),
+        f"{PROXY}`securityContext.procMount` is `Unmasked`, and admc does not write it",
+    ),
+    "no profile of AppArmor": (
+        rights(2, appArmorProfile={"type": "Unconfined"}),
+        f"{WAIT}`securityContext.appArmorProfile` is added",
+    ),
+    "another profile of AppArmor": (
+        rights(0, appArmorProfile={"type": "Localhost", "localhostProfile": "mine"}),
+        f"{RULES}`securityContext.appArmorProfile` is added",
+    ),
+    "files of the rules that cannot be written": (
+        rights(0, readOnlyRootFilesystem=True),
+        f"{RULES}`securityContext.readOnlyRootFilesystem` is true, and admc does not write it",
+    ),
+    "files of the ADM that can be written": (
+        rights(readOnlyRootFilesystem=False),
+        f"{PROXY}`securityContext.readOnlyRootFilesystem` is false, and admc writes true",
     ),
     "another user": (
         lambda spec: spec["initContainers"][1]["securityContext"].update(runAsUser=0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from admc.istio.inputs.reading import Inputs, Source, read_objects
+from admc.istio.inputs.reading import Inputs, Reading, Source, read_objects
 from admc.istio.mesh.build import build
 from admc.istio.mesh.model import Mesh
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
@@ -61,7 +61,7 @@ def service(name: str, space: str = "shop", /) -> Json:
 def read(*texts: str, raw: bool = False, named: bool = True) -> tuple[Inputs, list[Diagnostic]]:
     findings = Diagnostics()
     sources = [Source(SourceText(f"{number}.yaml", text), named) for number, text in enumerate(texts)]
-    return read_objects(sources, findings, raw=raw), findings.items
+    return read_objects(sources, findings, reading=Reading(raw)), findings.items
 
 
 def mesh_of(*documents: Json, injected: frozenset[str] | None = frozenset()) -> tuple[Mesh, list[Diagnostic]]:

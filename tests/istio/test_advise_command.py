@@ -89,8 +89,8 @@ def test_what_is_known_and_what_is_not(admc: Admc, folder: Path) -> None:
     expected = f"""\
 3 sidecars today (5 pods), by namespace labels; at most, since no --calls
   0  for routes, retries, pools, authorization  1 VirtualService is for gateways
-  3  for mTLS                                   mesh.yaml:{strict} PeerAuthentication shop/strict; 0
-    where ztunnel carries it
+  3  for mTLS                                   mesh.yaml:{strict} PeerAuthentication shop/strict; 0 if
+    ztunnel carries layer 4
   3 for retries, 3 for metrics and spans; no resource asks for these
   1  in pods that are gateways or waypoints, which cost nothing more
   1  without a proxy, by labels of pods

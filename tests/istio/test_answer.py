@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from admc.istio.calls import guess_calls, read_calls
+from admc.istio.call_files import read_calls
 from admc.istio.in_force.calls import Call
-from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics
+from admc.istio.wording import CallsGiven, about_calls
+from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 from dsl.text import SourceText
 from tests.cli.command import Admc
 from tests.istio.in_force.meshes import (
@@ -65,11 +66,11 @@ def test_reasons_are_sorted_by_what_they_keep_alone(advise: Any) -> None:
     some["spec"]["selector"] = {"matchLabels": {"app": "cart"}}
     logs = telemetry("logs", accessLogging=[{}])
     made = advise(*MESH, some, logs)
-    assert [(it["for"], it["reason"], it["sidecars"], it["alone"], it["layer"]) for it in made["reasons"]] == [
+    assert [(it["group"], it["reason"], it["sidecars"], it["alone"], it["layer"]) for it in made["reasons"]] == [
         ("telemetry", "Telemetry shop/logs", 3, 2, 7),
         ("routes, retries, pools, authorization", "AuthorizationPolicy shop/some", 1, 0, 4),
     ]
-    assert [(it["for"], it["sidecars"], it["of_layer_7"]) for it in made["groups"]] == [
+    assert [(it["group"], it["sidecars"], it["of_layer_7"]) for it in made["groups"]] == [
         ("routes, retries, pools, authorization", 1, 0),
         ("telemetry", 3, 3),
     ]
@@ -126,14 +127,14 @@ def test_what_is_not_judged_is_a_group_of_its_own(advise: Any) -> None:
     patch = {"applyTo": "CLUSTER", "patch": {"operation": "MERGE"}}
     unjudged = resource("networking.istio.io/v1alpha3", "EnvoyFilter", "f", "shop", None, {"configPatches": [patch]})
     made = advise(*MESH, unjudged)
-    assert made["groups"] == [{"for": "what admc does not judge", "sidecars": 3, "of_layer_7": 3}]
+    assert made["groups"] == [{"group": "what admc does not judge", "sidecars": 3, "of_layer_7": 3}]
     assert made["free"] == 0
 
 
 def test_settings_of_the_mesh_configuration_hold_everywhere(advise: Any) -> None:
     text = "defaultTrafficPolicy: {connectionPool: {tcp: {maxConnections: 5}}}\naccessLogFile: /dev/stdout\n"
     made = advise(*MESH, thing("v1", "ConfigMap", "istio", "istio-system", data={"mesh": text}))
-    assert [(it["for"], it["reason"], it["does"], it["sidecars"]) for it in made["reasons"]] == [
+    assert [(it["group"], it["reason"], it["does"], it["sidecars"]) for it in made["reasons"]] == [
         ("routes, retries, pools, authorization", "ConfigMap istio-system/istio", ["connection pools"], 3),
         ("telemetry", "ConfigMap istio-system/istio", ["telemetry"], 3),
     ]
@@ -263,7 +264,7 @@ def test_age_that_is_not_known(advise: Any) -> None:
     assert codes(advise(*MESH, *modes)) == ["ADM991", "ADM992"]
 
 
-def test_what_is_in_force_nowhere_is_a_note_and_may_fail(advise: Any) -> None:
+def test_what_is_in_force_nowhere_is_a_note_and_may_fail(admc: Admc, advise: Any) -> None:
     gone = peer_authentication("p", "empty", mtls={"mode": "STRICT"})
     made = advise(*MESH, gone)
     (finding,) = made["diagnostics"]
@@ -271,6 +272,8 @@ def test_what_is_in_force_nowhere_is_a_note_and_may_fail(advise: Any) -> None:
     assert finding["message"] == "PeerAuthentication `empty/p`: it is in force nowhere: it selects no workload"
     assert advise(*MESH, gone, options=("--fail-on", "ADM992"))["exit_code"] == 4
     assert advise(*MESH, gone, options=("--fail-on", "ADM989"))["exit_code"] == 0
+    run = admc("advise", "mesh.yaml", "--fail-on", "ADM992", "--fail-on", "ADM989")
+    assert (run.code, run.err) == (4, "`--fail-on`: there are findings with the code ADM992\n")
 
 
 def test_an_error_goes_before_a_breach(advise: Any) -> None:
@@ -297,6 +300,20 @@ def test_other_formats_have_the_findings(admc: Admc, advise: Any, format_: str) 
     if format_ == "sarif":
         (result,) = json.loads(run.out)["runs"][0]["results"]
         assert result["level"] == "note"
+
+
+def test_a_long_reason_has_its_place_behind_it(admc: Admc, advise: Any) -> None:
+    advise(*MESH, ROUTE)
+    short = admc("advise", "mesh.yaml").out
+    assert (
+        "REASON                          AT\n       3      3      7  VirtualService shop/v: a route  mesh.yaml:"
+        in short
+    )
+    name = "v" * 50
+    advise(*MESH, virtual_service(name, hosts=[CART], http=TIMEOUT))
+    long = admc("advise", "mesh.yaml").out
+    assert f"SIDECARS  ALONE  LAYER  REASON\n       3      3      7  VirtualService shop/{name}" in long
+    assert "[mesh.yaml:" in long.partition("UNASKED")[0]
 
 
 def test_markdown_has_the_reasons_as_a_table(admc: Admc, advise: Any) -> None:
@@ -334,12 +351,12 @@ def test_metrics_say_which_calls_there_are_and_over_how_long() -> None:
 
 
 def test_a_counter_that_did_not_grow_in_the_time_is_no_call() -> None:
-    still, new = series("web", CART, "7", "7", "7"), series("cart", "db.shop.svc.cluster.local", "1", "1")
+    still, new = series("web", CART, "7", "7", "7"), series("cart", "web.shop.svc.cluster.local", "1", "1")
     for sample in new["values"]:
         sample[0] += 86_400  # its first call was in that time
     measured, findings = calls(response(still, new))
     assert findings == []
-    assert {it.host for it in measured.calls.known} == {"db.shop.svc.cluster.local"}
+    assert {it.host for it in measured.calls.known} == {"web.shop.svc.cluster.local"}
 
 
 def test_several_answers_and_one_without_a_time() -> None:
@@ -356,7 +373,10 @@ def test_several_answers_and_one_without_a_time() -> None:
     [
         ("{", "it is no JSON"),
         ([1], "must be a mapping"),
-        ({**response(), "status": "error"}, "must be one of `success`"),
+        ({**response(), "status": "fine"}, "must be one of `success`"),
+        ({"status": "error", "errorType": "bad_data", "error": "x"}, "Prometheus answered with an error (bad_data)"),
+        ({"status": "error"}, "Prometheus answered with an error"),
+        (response({"metric": series("web", CART)["metric"], "histograms": []}), "neither `value` nor `values`"),
         (response({"metric": {"source_workload": "a"}, "values": []}), "lacks the label `source_workload_namespace`"),
         (response(series("a", "b", "1", __name__="up")), "`up` is not a metric of calls"),
         (response({"metric": {}, "values": [[1, 2]]}), "must be a text"),
@@ -367,6 +387,68 @@ def test_calls_that_cannot_be_read(data: object, words: str) -> None:
     assert measured is None
     assert finding.code == "ADM993"
     assert words in finding.message
+
+
+DB = "db.shop.svc.cluster.local"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (response(), "it has no call"),
+        (response(series("web", CART, "7", "7")), "it has no call"),
+        (response(series("web", CART, "NaN", "NaN")), "it has no call"),
+        (response(series("unknown", CART, "1", "2")), "it has no call"),
+        (response(series("web", "PassthroughCluster", "1", "2")), "it has no call"),
+        (
+            response(series("a", CART, "1", "2"), series("web", CART, "1", "2", namespace="b")),
+            "no caller is a workload",
+        ),
+        (response(series("web", "a.b.svc.cluster.local", "1", "2")), "no call is to a host of this mesh"),
+        ({**response(series("web", CART, "1", "2")), "warnings": ["x"]}, "may lack data"),
+        ({**response(series("web", CART, "1", "2")), "isPartial": True}, "may lack data"),
+    ],
+)
+def test_calls_that_may_lack_some_are_a_warning(data: object, words: str) -> None:
+    measured, (finding,) = calls(data)
+    assert measured is not None
+    assert (finding.code, finding.severity) == ("ADM995", Severity.WARNING)
+    assert words in finding.message
+
+
+def test_one_caller_and_one_host_of_the_mesh_are_enough() -> None:
+    others = series("edge", CART, "1", "2", namespace="infra"), series("web", "api.example", "1", "2")
+    measured, findings = calls({**response(series("web", CART, "1", "2"), *others), "warnings": [], "infos": ["x"]})
+    assert findings == []
+    assert len(measured.calls.known) == 3
+
+
+@pytest.mark.parametrize(
+    "host", ["cart", "Cart.shop", "cart.shop.svc:80", "CART.shop.svc.cluster.local", "cart.shop.svc.cluster.local:80"]
+)
+def test_a_host_that_a_client_wrote_in_another_way_is_that_host(host: str) -> None:
+    """Where Istio knows no host, the label has what the client sent."""
+    assert calls(response(series("web", host, "1", "2")))[0].calls.known == frozenset((Call("shop", "web", CART),))
+
+
+def test_a_call_is_one_of_a_host_with_a_wildcard_too() -> None:
+    documents = (*MESH, entry("e", hosts=["*.example"], ports=[{"number": 80, "name": "http", "protocol": "HTTP"}]))
+    findings = Diagnostics()
+    text = json.dumps(response(series("web", "api.example", "1", "2")))
+    measured = read_calls(SourceText("calls.json", text), mesh(*documents), findings)
+    assert findings.items == []
+    assert measured is not None
+    assert measured.calls.known == frozenset((Call("shop", "web", "*.example"),))
+
+
+def test_series_without_a_caller_or_a_host_are_counted() -> None:
+    hosts = ("unknown", "PassthroughCluster", "BlackHoleCluster", "")
+    unknown = [series("web", host, "1", "2") for host in hosts]
+    measured, _ = calls(response(series("web", CART, "1", "2"), *unknown, series("unknown", DB, "1", "2")))
+    assert (measured.unattributed, measured.hostless) == (1, 4)
+    given = CallsGiven("calls.json", False, 1, 0.25, measured.unattributed, measured.hostless)
+    expected = "1 call of calls.json over 6.0 hours (and 1 of callers without a name, 4 to unknown hosts)"
+    assert about_calls(given) == expected
 
 
 def test_a_topology_says_which_calls_there_are() -> None:
@@ -389,34 +471,20 @@ def test_calls_narrow_the_answer(advise: Any, admc: Admc) -> None:
     Path("calls.json").write_text(json.dumps(response(series("web", CART, "1", "2"))), encoding="utf-8")
     made = advise(*MESH, ROUTE, options=("--calls", "calls.json"))
     assert (made["kept"]["sidecars"], made["free"]) == (2, 1)
-    assert made["calls"] == {"source": "calls.json", "guessed": False, "days": 1.0, "calls": 1, "without_caller": 0}
+    assert made["calls"] == {
+        "source": "calls.json",
+        "guessed": False,
+        "days": 1.0,
+        "calls": 1,
+        "without_caller": 0,
+        "without_host": 0,
+        "guesses": [],
+    }
     run = admc("advise", "mesh.yaml", "--calls", "calls.json")
-    assert run.out.startswith("3 sidecars today (3 pods), by namespace labels; calls of calls.json over 1.0 days\n")
+    assert run.out.startswith("3 sidecars today (3 pods), by namespace labels; 1 call of calls.json over 1.0 days\n")
     Path("calls.json").write_text("{}", encoding="utf-8")
     made = advise(*MESH, ROUTE, options=("--calls", "calls.json"))
     assert (made["exit_code"], codes(made)) == (1, ["ADM993"])
-
-
-@pytest.mark.parametrize(
-    ("container", "host"),
-    [
-        ({"env": [{"name": "CART", "value": "http://cart:80/a"}]}, CART),
-        ({"env": [{"name": "CART", "value": "cart.shop"}]}, CART),
-        ({"args": ["--to=cart.shop.svc:80"]}, CART),
-        ({"command": ["sh", "-c", f"curl {CART}."]}, CART),
-        ({"env": [{"name": "PAY", "value": "pay.bank:80"}]}, "pay.bank.svc.cluster.local"),
-        ({"env": [{"name": "API", "value": "https://API.example/v1"}]}, "api.example"),
-        ({"env": [{"name": "PAY", "value": "pay:80"}]}, None),  # of another namespace
-        ({"env": [{"name": "CART", "value": "cart-db my.cart carts"}]}, None),
-        ({"env": [{"name": "cart", "value": ""}]}, None),
-        ({"env": [{"name": "NAME", "value": "web"}]}, None),  # its own
-    ],
-)
-def test_calls_are_guessed_by_names_of_services(container: Json, host: str | None) -> None:
-    web = app("web", containers=[{"name": "a", **container}])
-    outside = entry("e", hosts=["api.example"], ports=[{"number": 443, "name": "t", "protocol": "TLS"}])
-    measured = guess_calls(mesh(*injected("shop", "bank"), *web, *app("cart"), *app("pay", "bank"), outside))
-    assert measured.calls.known == (frozenset() if host is None else frozenset((Call("shop", "web", host),)))
 
 
 def test_the_answer_says_that_it_guesses(advise: Any, admc: Admc) -> None:
@@ -424,9 +492,9 @@ def test_the_answer_says_that_it_guesses(advise: Any, admc: Admc) -> None:
     made = advise(*injected("shop"), *web, *app("cart"), ROUTE, options=("--guess-calls",))
     assert (made["kept"]["sidecars"], made["calls"]["guessed"]) == (2, True)
     run = admc("advise", "mesh.yaml", "--guess-calls")
-    assert "; calls are guessed from the pods' commands, arguments and environment" in run.out.replace(
-        "\n  and ", " and "
-    )
+    said = "; 1 call, guessed from the pods' commands, arguments, environment and ConfigMaps"
+    assert said in run.out.replace("\n  ", " ")
+    assert "GUESSED CALL" in run.out
     made = advise(*MESH, options=("--guess-calls", "--calls", "calls.json"))
     assert (made["exit_code"], codes(made)) == (1, ["ADM801"])
 

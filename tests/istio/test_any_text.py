@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from admc.base.exits import Exit
 from admc.base.findings import json as json_findings
 from admc.base.findings.report import Report
-from admc.istio.facts import facts
+from admc.istio.document import AdviceDocument, json_of
+from admc.istio.facts import document as document_of
 from admc.istio.inputs.reading import Source
 from admc.istio.run import Options, Outcome, run
 from admc.istio.schemas.rules import program
 from admc.istio.text import render
 from dsl.diagnostics.diagnostic import Diagnostics
+from dsl.documents import read
 from dsl.text import SourceText
 from emitters.yaml_writer import dump
 from tests.istio.samples import right
@@ -62,13 +64,14 @@ def test_changed_texts(drawn: list[tuple[str, list[tuple[float, int, str]]]], ke
             changed = changed[:start] + piece + changed[start + length :]
         texts.append(changed)
     made = outcome(texts, keep_going=keep_going)
-    shown = {} if made.advice is None else facts(made.advice)
-    document = json.loads(json_findings.render(Report(made.findings, made.exit_code, "", shown)))
+    report = Report(made.findings, made.exit_code)
+    text = json_findings.render(report) if made.advice is None else json_of(document_of(made.advice, report))
+    document = json.loads(text)
     assert made.exit_code in (Exit.DONE, Exit.INPUT)
     assert (made.exit_code is Exit.INPUT) == any(item["severity"] == "error" for item in document["diagnostics"])
     assert (made.advice is not None) or made.exit_code is Exit.INPUT
     if made.advice is not None:
         assert render(made.advice)
-        numbers = shown["sidecars"]
-        assert isinstance(numbers, dict)
+        assert json_of(read(AdviceDocument, text.encode())) == text
+        numbers = document["sidecars"]
         assert numbers["today"] == sum(share["pods"] for share in numbers["by_declaration"])

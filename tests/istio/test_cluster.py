@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -58,11 +59,35 @@ def test_a_cluster_is_read_in_pages(
     made = advised(Admc(capfd), server)
     assert made["diagnostics"] == []
     assert made["sidecars"]["today"] == 4
-    assert {(item["kind"], item["concerns"]) for item in made["resources"]} == {("PeerAuthentication", "not judged")}
+    assert {(item["kind"], item["concerns"]) for item in made["resources"]} == {("PeerAuthentication", "sidecars")}
     paths = {item["location"]["path"] for item in made["workloads"] if item["namespace"] == SPACE}
     assert paths == {"<deployments of the cluster, page 1>", "<deployments of the cluster, page 2>"}
     (revision,) = made["revisions"]
     assert revision["settings"]["outboundTrafficPolicy.mode"] == {"value": "REGISTRY_ONLY", "default": False}
+
+
+def test_config_maps_are_read_to_guess_calls_and_only_then(
+    new_cluster_api: Callable[..., ApiServer], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = new_cluster_api()
+    install(server)
+    fill(server)
+    made = deployment("web", SPACE, volumes=[{"name": "v", "configMap": {"name": "web"}}])
+    made["spec"]["selector"] = {"matchLabels": {"app": "web"}}
+    container = {"name": "a", "image": "x", "envFrom": [{"configMapRef": {"name": "absent"}}]}
+    made["spec"]["template"]["spec"]["containers"] = [container]
+    made["spec"]["template"]["metadata"].pop("annotations")
+    server.apply(f"/apis/apps/v1/namespaces/{SPACE}/deployments/web", made)
+    text = "address: cart:80"
+    config = thing("v1", "ConfigMap", "web", SPACE, data={"settings.yaml": text})
+    server.apply(f"/api/v1/namespaces/{SPACE}/configmaps/web", config)
+    monkeypatch.setattr(snapshot, "PAGE_OF_CONFIG_MAPS", 1)
+    calls = advised(Admc(capfd), server, "--guess-calls")["calls"]
+    assert [(it["workload"], it["host"]) for it in calls["guesses"]] == [("web", f"cart.{SPACE}.svc.cluster.local")]
+    assert calls["guesses"][0]["location"]["path"].startswith("<configmaps of the cluster, page ")
+    assert calls["source"].endswith("(1 ConfigMap is not given)")
+    read = [page.text for page in asyncio.run(snapshot.snapshot(server.kubeconfig)).texts]
+    assert not any(text in page for page in read)
 
 
 def test_a_cluster_without_istio_declares_nothing(

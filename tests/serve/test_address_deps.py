@@ -136,7 +136,8 @@ def _changed(program: Program, before: Addresses, rng: random.Random) -> Address
             externals[name] = after.externals[name]
     for name in rng.sample(sorted(services), min(len(services), rng.randrange(3))):
         pods = services[name].pods
-        services[name] = services[name]._replace(unready=tuple(sorted(rng.sample(pods, rng.randrange(len(pods) + 1)))))
+        unready, apart = (tuple(sorted(rng.sample(pods, rng.randrange(len(pods) + 1)))) for _ in range(2))
+        services[name] = services[name]._replace(unready=unready, apart=apart)
     if rng.random() < 0.1:
         services[min(program.services)] = ServiceAddresses((), ("fd00::1",))
     return Addresses(services, externals)

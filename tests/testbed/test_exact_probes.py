@@ -162,6 +162,28 @@ def test_one_line_one_count_and_one_copy(policy: str, probe: Any, each: int, rig
     assert finding.outcome is (ProbeOutcome.ENFORCED if right else ProbeOutcome.NOT_ENFORCED), finding
 
 
+class Late(Counting):
+    """The line, or the count, of an earlier request comes while a probe waits."""
+
+    _earlier = 0
+
+    def logged(self, *_: object) -> int:
+        return self._sent * self._each + self._earlier
+
+    counted = logged
+
+    def wait(self, found: Callable[[], object], _: float | None = None) -> None:
+        self._earlier = 1
+        found()
+
+
+@pytest.mark.parametrize(("policy", "probe"), [("access_log()", telemetry.log), ("request_count()", telemetry.count)])
+def test_a_late_line_of_an_earlier_request_does_not_count(policy: str, probe: Any, tmp_path: Path) -> None:
+    program = program_with(tmp_path, policy).program
+    finding = probe(Late(program, 1), program.policies[0], program.calls[0], Request())
+    assert finding.outcome is ProbeOutcome.ENFORCED, finding
+
+
 @pytest.mark.parametrize(
     ("policy", "seconds", "outcome"),
     [

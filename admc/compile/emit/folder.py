@@ -26,6 +26,7 @@ from admc.base.files import (
 )
 from admc.compile.emit.manifest import MANIFEST, NONE, Digests, Manifest, from_json, to_json
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
+from dsl.words import few
 
 __all__ = ["MANIFEST", "Emitted", "kept_files", "write_folder"]
 
@@ -125,8 +126,7 @@ def _would_overwrite(folder: Path, foreign: list[str], known: Digests) -> Comman
 
 
 def _named(paths: list[str], most: int) -> str:
-    shown = ", ".join(f"`{path}`" for path in paths[:most])
-    return f"{shown} and {len(paths) - most} more" if len(paths) > most else shown
+    return few([f"`{path}`" for path in paths], most)
 
 
 # ---- reading the folder ----

@@ -15,6 +15,7 @@ from admc.base.findings.report import shown_path
 from admc.base.terminal import visible
 from admc.compile.plan.cost_line import overhead_line
 from admc.compile.plan.summary import Summary, headline
+from dsl.words import few
 
 ROWS = 25
 """The most ADMs, calls with timeouts and retries, and warnings that are listed; the others are counted. All assumptions
@@ -56,8 +57,7 @@ def render(summary: Summary, folder: str, notes: Sequence[str], *, colour: bool,
 
 
 def names(listed: Sequence[str]) -> str:
-    shown = ", ".join(visible(name) for name in listed[:NAMES])
-    return shown if len(listed) <= NAMES else f"{shown} and {len(listed) - NAMES} more"
+    return few([visible(name) for name in listed], NAMES)
 
 
 def _table(summary: Summary) -> Table:

@@ -27,6 +27,7 @@ from admc.cost.traces.names import TraceNames
 from admc.cost.traces.read import evaluated
 from dsl.diagnostics.diagnostic import Diagnostic, Severity, did_you_mean
 from dsl.program import Program
+from dsl.words import few
 from solver.placement import Placement
 
 PERCENTILES: Final = (50, 90, 99)
@@ -257,8 +258,7 @@ def names_of(dropped: Dropped) -> str | None:
     """The unknown names, or the undeclared or unclear calls, as messages list them; None without any."""
     if not dropped.names:
         return None
-    more = f" and {len(dropped.names) - SHOWN} more" if len(dropped.names) > SHOWN else ""
-    return ", ".join(f"`{name[:100]}`" for name in dropped.names[:SHOWN]) + more
+    return few([f"`{name[:100]}`" for name in dropped.names], SHOWN)
 
 
 def suggestion(dropped: Dropped, known: Sequence[str]) -> str:

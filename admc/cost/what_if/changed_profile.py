@@ -36,6 +36,7 @@ from admc.cost.what_if.changes import CODE, MEMORY, Change
 from dsl.diagnostics.diagnostic import Diagnostics, did_you_mean
 from dsl.documents import MAX_PLACES, fields_of
 from dsl.text import SourceText
+from dsl.words import few
 
 SIDECAR: Final = "sidecar"
 """The name for the idle CPU, and for all memory that is not given for a component."""
@@ -168,8 +169,7 @@ def _check(profile: Profile, change: Change) -> None:
         known = {*profile.parts, *profile.own_components, *known_components(), *having, SIDECAR}
         # Parts come first: they are few, and every change of a hop is about one of them.
         names = sorted(having, key=lambda candidate: (candidate not in profile.parts, candidate))
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-        listed = "it has figures of " + ", ".join(f"`{candidate}`" for candidate in names[:NAMED]) + more
+        listed = "it has figures of " + few([f"`{candidate}`" for candidate in names], NAMED)
         if name in known:
             raise wrong_usage(CODE, f"the profile `{profile.name}` has no figure of `{name}`", hint=listed)
         hint = did_you_mean(name, sorted(having)) or did_you_mean(name, sorted(known)) or listed

@@ -18,6 +18,8 @@ EXPORT_TO: Final = "networking.istio.io/exportTo"
 PUBLIC: Final = "*"
 OWN: Final = "."
 HIDDEN: Final = "~"
+HEADLESS: Final = "None"
+"""The address of a Service whose name stands for its pods."""
 _TLS_MODE: Final = "security.istio.io/tlsMode"
 
 
@@ -98,7 +100,9 @@ def age(manifest: Object) -> tuple[str, str, str]:
 def _of_service(service: Object, workloads: Labelled[Workload], machines: Labelled[Object], exports: Exports) -> Host:
     spec = spec_of(service)
     labels = mapping(spec.get("selector"))
-    answering, others = _endpoints(labels, service.namespace, workloads, machines)
+    # A Service without an address has pods alone.
+    beside = None if spec.get("clusterIP") == HEADLESS else machines
+    answering, others = _endpoints(labels, service.namespace, workloads, beside)
     annotation = str(at(service.metadata, ("annotations", EXPORT_TO)) or "")
     name = f"{service.name}.{service.namespace}.svc.{DOMAIN}"
     exported = exported_to(annotation.split(",") if annotation else (), service.namespace, exports.hosts)
@@ -134,7 +138,7 @@ def _of_entry(
         )
         for port in items(spec.get("ports"))
     )
-    with_sidecars = all(_is_mutual(mapping(at(endpoint, ("labels",)))) for endpoint in endpoints)
+    with_sidecars = all(_is_mutual(mapping(endpoint)) for endpoint in endpoints)
     complete = bool(answering or others or endpoints) and with_sidecars and _have_sidecars(answering)
     complete = complete and all(map(_has_proxy, others))
     external = spec.get("location") != "MESH_INTERNAL"
@@ -144,13 +148,14 @@ def _of_entry(
 
 
 def _endpoints(
-    labels: Mapping[str, Any], namespace: str, workloads: Labelled[Workload], machines: Labelled[Object]
+    labels: Mapping[str, Any], namespace: str, workloads: Labelled[Workload], machines: Labelled[Object] | None
 ) -> tuple[tuple[Workload, ...], list[Object]]:
     """The workloads and the machines that a selector selects. One without labels selects none."""
     if not labels:
         return (), []
     answering = tuple(it for it in workloads.near(labels, namespace) if has_labels(it, labels))
-    return answering, [it for it in machines.near(labels, namespace) if _machine_has(it, labels)]
+    near = [] if machines is None else machines.near(labels, namespace)
+    return answering, [it for it in near if _machine_has(it, labels)]
 
 
 def _have_sidecars(workloads: Iterable[Workload]) -> bool:
@@ -163,12 +168,13 @@ def _machine_has(entry: Object, labels: Mapping[str, Any]) -> bool:
 
 
 def _has_proxy(entry: Object) -> bool:
-    return _is_mutual(mapping(spec_of(entry).get("labels")))
+    return _is_mutual(spec_of(entry))
 
 
-def _is_mutual(labels: Mapping[str, Any]) -> bool:
-    """Whether an endpoint that is no pod has a proxy, which its label says."""
-    return labels.get(_TLS_MODE) == "istio"
+def _is_mutual(endpoint: Mapping[str, Any]) -> bool:
+    """Whether an endpoint that is no pod has a proxy: its label says so, or else its service account."""
+    mode = mapping(endpoint.get("labels")).get(_TLS_MODE)
+    return mode == "istio" if mode is not None else bool(endpoint.get("serviceAccount"))
 
 
 def pod_spec(workload: Workload) -> Any:

@@ -19,7 +19,7 @@ from admc.istio.schemas.checks import violations, without_nulls
 from admc.istio.schemas.data import kinds
 from admc.istio.schemas.lists import repeated
 from admc.istio.schemas.rules import Effort, broken_rules, with_defaults
-from admc.istio.schemas.used_fields import NAMED, fields_of, kept
+from admc.istio.schemas.used_fields import NAMED, fields_of, kept, kept_with_texts
 from admc.istio.schemas.violation import Violation
 from admc.manifests.documents import DEFAULT_NAMESPACE, Document, Object, objects, shown_source
 from admc.manifests.places import span_of
@@ -30,6 +30,7 @@ from dsl.text import Span
 
 if TYPE_CHECKING:
     from admc.manifests.documents import Where
+    from admc.manifests.yaml_values import Keep
     from dsl.text import SourceText
 
 Name = tuple[str, str, str, str]
@@ -47,6 +48,16 @@ class Source(NamedTuple):
     """The folder of the Helm chart that the file is in."""
 
 
+class Reading(NamedTuple):
+    raw: bool = False
+    """Whether templates are read as they are."""
+    texts: bool = False
+    """Whether the texts of ConfigMaps are kept, and what refers to them."""
+
+
+READING: Final = Reading()
+
+
 @dataclass(frozen=True)
 class Inputs:
     objects: tuple[Object, ...]
@@ -55,7 +66,7 @@ class Inputs:
 
 
 def read_objects(
-    sources: Iterable[Source], findings: Diagnostics, namespace: str = DEFAULT_NAMESPACE, *, raw: bool = False
+    sources: Iterable[Source], findings: Diagnostics, namespace: str = DEFAULT_NAMESPACE, reading: Reading = READING
 ) -> Inputs:
     """Read the objects of all texts. What is wrong is among the findings."""
     made: dict[Name, Object] = {}
@@ -63,7 +74,7 @@ def read_objects(
     skipped = 0
     effort = Effort()
     for source in sources:
-        for manifest in _objects(source, findings, namespace, effort, raw=raw):
+        for manifest in _objects(source, findings, namespace, effort, reading):
             if manifest is None:
                 skipped += 1
             elif not manifest.metadata.get("name"):
@@ -104,11 +115,12 @@ def _in_namespace(manifest: Object) -> str:
 
 
 def _objects(
-    given: Source, findings: Diagnostics, namespace: str, effort: Effort, *, raw: bool
+    given: Source, findings: Diagnostics, namespace: str, effort: Effort, reading: Reading
 ) -> Iterator[Object | None]:
     """Yield the objects of a text, and None for each that is refused."""
-    source = given.text
-    for document in documents_of(source, keep=kept):
+    source, raw = given.text, reading.raw
+    keep = kept_with_texts if reading.texts else kept
+    for document in documents_of(source, keep=keep):
         if isinstance(document, Diagnostic):
             finding = _broken(document, given)
             findings.add(finding)
@@ -121,14 +133,14 @@ def _objects(
             findings.add(_unrendered(f"`{source.path}` has {YTT.what}", span, YTT, given))
             yield None
             continue
-        for manifest in _of_document(document, namespace):
+        for manifest in _of_document(document, namespace, keep):
             if not given.is_named and is_no_object(manifest.data):
                 findings.add(diagnostic(manifest, NO_OBJECT, Severity.WARNING))
             else:
                 yield None if _is_refused(manifest, given, findings, effort, raw=raw) else manifest
 
 
-def _of_document(document: Document, namespace: str) -> Iterator[Object]:
+def _of_document(document: Document, namespace: str, keep: Keep) -> Iterator[Object]:
     """Yield its objects, without the values that are not used: the document itself keeps none."""
     if document.data is None:
         return
@@ -139,7 +151,7 @@ def _of_document(document: Document, namespace: str) -> Iterator[Object]:
     for manifest in objects(document, namespace):
         if (manifest.group, manifest.kind) != _SECRET:
             # Of a list's objects this drops no more, unless they have their kind from the list.
-            yield replace(manifest, document=bare, data=kept(manifest.data))
+            yield replace(manifest, document=bare, data=keep(manifest.data))
 
 
 def _is_refused(manifest: Object, given: Source, findings: Diagnostics, effort: Effort, *, raw: bool) -> bool:

@@ -38,6 +38,7 @@ def build(objects: Sequence[Object], findings: Diagnostics, injected: frozenset[
         {key: tuple(listed) for key, listed in resources.items() if listed},
         revisions,
         tags,
+        {(it.namespace, it.name): it for it in objects if _is(it, "ConfigMap")},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -116,6 +116,8 @@ class Mesh:
     revisions: Mapping[str, Revision]
     tags: Mapping[str, str]
     """Tag -> revision."""
+    config_maps: Mapping[tuple[str, str], Object] = field(default_factory=dict)
+    """By namespace and name. They have their texts only where calls are guessed."""
 
     def of_kind(self, group: str, kind: str) -> tuple[Object, ...]:
         return self.resources.get((group, kind), ())

@@ -10,7 +10,7 @@ from admc.istio.mesh.presence import DEFAULT_REVISION, REVISION
 from admc.istio.schemas.mesh_config import UNKNOWN, read_mesh_config, settings
 from admc.istio.schemas.violation import Violation
 from admc.manifests.documents import Document, Object, at
-from admc.manifests.places import span_of
+from admc.manifests.places import line_within, span_of
 from admc.manifests.read import documents_of
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 from dsl.text import SourceText, Span
@@ -145,13 +145,7 @@ def _inner(manifest: Object, where: Where, text: str, document: Document, violat
 def _line_in(manifest: Object, where: Where, text: str, line: int) -> Span:
     """The line of a text in the file that it is in; that of its key if the text is not written as it is."""
     span = span_of(manifest.document, (*manifest.where, *where))
-    source, number = span.source, span.line + line
-    wanted = text.splitlines()[line - 1 : line]
-    if number > len(source.line_starts) or [source.line(number).strip()] != [one.strip() for one in wanted]:
-        return span
-    start = source.line_starts[number - 1]
-    shown = source.line(number)
-    return Span(source, start + len(shown) - len(shown.lstrip()), start + len(shown))
+    return line_within(span, text.splitlines(), line)
 
 
 def _read(manifest: Object, where: Where, data: Any, findings: Diagnostics) -> dict[str, Any]:

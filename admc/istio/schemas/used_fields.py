@@ -3,7 +3,8 @@
     object --kept--> the same with these fields alone
 
 A cluster has thousands of pods, so what is not used is dropped as soon as an object is read. Of resources of Istio and
-the Gateway API all is kept but the status, of a Secret nothing but its name.
+the Gateway API all is kept but the status, of a Secret nothing but its name. The texts of an application's ConfigMaps,
+and what refers to them, are kept only to guess calls.
 """
 
 from __future__ import annotations
@@ -43,17 +44,27 @@ METADATA: Final = _mapping(
 )
 NAMED: Final = _mapping(metadata=METADATA)
 _PORT_OR_NAME: Final[Schema] = {"type": ["integer", "string", "null"]}
+_CONFIG_MAP: Final = _mapping(name=TEXT, optional=TRUTH, key=TEXT, items=_list(_mapping(key=TEXT)))
+"""A reference to a ConfigMap, or to some of its keys."""
 _CONTAINER: Final = _mapping(
     name=TEXT,
     restartPolicy=TEXT,
     command=_list(ANYTHING),
     args=_list(ANYTHING),
-    env=_list(_mapping(name=TEXT, value=ANYTHING)),
+    env=_list(_mapping(name=TEXT, value=ANYTHING, valueFrom=_mapping(configMapKeyRef=_CONFIG_MAP))),
+    envFrom=_list(_mapping(configMapRef=_CONFIG_MAP)),
     ports=_list(_mapping(name=TEXT, containerPort=NUMBER, protocol=TEXT)),
 )
+_VOLUME: Final = _mapping(configMap=_CONFIG_MAP, projected=_mapping(sources=_list(_mapping(configMap=_CONFIG_MAP))))
 _POD_SPEC: Final = _mapping(
-    hostNetwork=TRUTH, serviceAccountName=TEXT, containers=_list(_CONTAINER), initContainers=_list(_CONTAINER)
+    hostNetwork=TRUTH,
+    serviceAccountName=TEXT,
+    containers=_list(_CONTAINER),
+    initContainers=_list(_CONTAINER),
+    volumes=_list(_VOLUME),
 )
+_REFERENCES: Final = frozenset(("envFrom", "valueFrom", "volumes"))
+"""The fields that refer to ConfigMaps."""
 _TEMPLATE: Final = _mapping(metadata=_mapping(labels=TEXTS, annotations=TEXTS), spec=_POD_SPEC)
 _SELECTOR: Final = _mapping(
     matchLabels=TEXTS, matchExpressions=_list(_mapping(key=TEXT, operator=TEXT, values=_list(TEXT)))
@@ -117,6 +128,15 @@ def fields_of(group: str, kind: str) -> Schema:
 
 def kept(data: Any) -> Any:
     """An object with the fields that are used."""
+    return _kept(data, _REFERENCES)
+
+
+def kept_with_texts(data: Any) -> Any:
+    """An object with the fields that are used to guess calls, too."""
+    return _kept(data, frozenset())
+
+
+def _kept(data: Any, left_out: frozenset[str]) -> Any:
     if not isinstance(data, dict) or "kind" not in data:
         return data  # an object may have its kind from the list around it
     group, kind = group_and_kind(data)
@@ -128,9 +148,9 @@ def kept(data: Any) -> Any:
     if (group, kind) == ("", "Secret"):
         return made
     fields = fields_of(group, kind)
-    if (group, kind) == ("", "ConfigMap") and not _is_mesh_config(made):
+    if left_out and (group, kind) == ("", "ConfigMap") and not _is_mesh_config(made):
         fields = _mapping()
-    return {**_masked(data, fields), **made}
+    return {**_masked(data, fields, left_out), **made}
 
 
 def _is_mesh_config(data: dict[str, Any]) -> bool:
@@ -139,7 +159,7 @@ def _is_mesh_config(data: dict[str, Any]) -> bool:
 
 
 def _metadata(data: Any) -> Any:
-    made = _masked(data, METADATA)
+    made = _masked(data, METADATA, frozenset())
     if isinstance(made, dict):
         annotations = made.get("annotations")
         if isinstance(annotations, dict):
@@ -147,15 +167,15 @@ def _metadata(data: Any) -> Any:
     return made
 
 
-def _masked(data: Any, fields: Schema) -> Any:
+def _masked(data: Any, fields: Schema, left_out: frozenset[str]) -> Any:
     properties = fields.get("properties")
     if properties is not None and isinstance(data, dict):
         return {
-            name: _metadata(data[name]) if name == "metadata" else _masked(data[name], inner)
+            name: _metadata(data[name]) if name == "metadata" else _masked(data[name], inner, left_out)
             for name, inner in properties.items()
-            if name in data
+            if name in data and name not in left_out
         }
     items = fields.get("items")
     if items is not None and isinstance(data, list):
-        return [_masked(item, items) for item in data]
+        return [_masked(item, items, left_out) for item in data]
     return data

@@ -13,10 +13,12 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.kubernetes.cluster.names import reserved
 from admc.kubernetes.cluster.records import Key, Namespace, Pod, Service, ServicePort, Slice
 from admc.kubernetes.inject import security
 from admc.kubernetes.inject.names import ADM_CONTAINER, KEEP_NET_RAW, RULES_CONTAINER, WAIT_CONTAINER
 from admc.kubernetes.inject.probes import PROBES, number_of
+from admc.kubernetes.inject.selectors import selected
 from emitters.health_probes import PERIOD, TIMEOUT, Probe, ProbeHeader, fault, parse
 from emitters.interception.pod import PodCaptures, parse_arguments
 from emitters.ports import PROBE_PORT
@@ -94,14 +96,19 @@ def service(item: Json) -> Service | None:
         metadata, spec = item["metadata"], item["spec"]
         external = spec.get("type") == "ExternalName"
         addresses = spec.get("clusterIPs") or [spec.get("clusterIP") or HEADLESS]
+        selector = {} if external else spec.get("selector") or {}
+        its = selected(selector, metadata.get("annotations") or {})
         return Service(
             key=Key(_text(metadata["namespace"]), _text(metadata["name"])),
             uid=_text(metadata["uid"]),
             created=metadata.get("creationTimestamp") or "",
             addresses=_addresses(text for text in _bounded(addresses) if text != HEADLESS),
             external_name=_text(spec["externalName"]) if external else "",
-            selector={} if external else _texts(spec.get("selector")),
+            selector=_texts(its.pods),
             ports=tuple(_service_port(port) for port in _bounded(spec.get("ports"))),
+            receivers=its.receivers,
+            unusable=its.unusable,
+            fault=its.fault,
         )
     except _WRONG as error:
         raise _malformed("Service", item, error) from error
@@ -127,11 +134,13 @@ def endpoint_slice(item: Json) -> Slice | None:
         raise _malformed("EndpointSlice", item, error) from error
 
 
-def namespace(item: Json) -> Namespace | None:
-    """Raises `MalformedError`."""
+def namespace(item: Json, own: str = "") -> Namespace | None:
+    """`own` is the namespace of the server. Raises `MalformedError`."""
     try:
         metadata = item["metadata"]
-        return Namespace(_text(metadata["name"]), _texts(metadata.get("labels")), "deletionTimestamp" in metadata)
+        name = _text(metadata["name"])
+        labels = _texts(metadata.get("labels"))
+        return Namespace(name, labels, "deletionTimestamp" in metadata, reserved(name, own))
     except _WRONG as error:
         raise _malformed("Namespace", item, error) from error
 

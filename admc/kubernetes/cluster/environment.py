@@ -252,9 +252,12 @@ class ClusterEnvironment:
 
     def _picture(self) -> Picture:
         selectors: dict[Place, Mapping[str, str]] = {}
+        names: dict[Place, str] = {}
         for selection in reversed(self._selections):
-            selectors |= {Place(key.namespace, name): selection.selector(name) for name, key in selection.keys.items()}
-        return Picture(selectors, self._cluster.taking_part)
+            places = {Place(key.namespace, name): key for name, key in selection.keys.items()}
+            selectors |= {place: selection.selector(place.service) for place in places}
+            names |= {place: key.name for place, key in places.items()}
+        return Picture(selectors, self._cluster.taking_part, names)
 
     def _lacks(self, app: str, place: Place, needs: Needs) -> bool:
         """Whether a pod of a service lacks some of its needs. A pod that cannot be read may be of any service of its

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.cluster import decode
@@ -26,7 +27,7 @@ from admc.kubernetes.cluster.core.view import (
     with_slice,
 )
 from admc.kubernetes.cluster.injections.objects import EVERYWHERE, injection_object
-from admc.kubernetes.cluster.names import CONTROLLER, PROGRAMS
+from admc.kubernetes.cluster.names import CONTROLLER, PROGRAMS, SYSTEM_NAMESPACES
 from admc.kubernetes.cluster.program.plan_objects import CONFIG_MAPS, PLAN_OF, plan_config_map
 from admc.kubernetes.cluster.program.spec import program_object
 from admc.kubernetes.cluster.retry_loop import ChangedKeys
@@ -94,7 +95,7 @@ class Cluster:
         self.services: Watched[Service] = Watched(api, "/api/v1/services", decode.service, changed=self._service)
         self.slices: Watched[Slice] = Watched(api, _SLICES, decode.endpoint_slice, changed=self._slice)
         self.namespaces: Watched[Namespace] = Watched(
-            api, "/api/v1/namespaces", decode.namespace, changed=self._namespace
+            api, "/api/v1/namespaces", partial(decode.namespace, own=namespace), changed=self._namespace
         )
         self.programs: Watched[ProgramObject] = Watched(
             api, PROGRAMS, program_object, changed=self._program, definition="deploy/install.yaml"
@@ -175,6 +176,12 @@ class Cluster:
                 namespace.name for namespace in self.namespaces.items.values() if takes_part(namespace, self.controller)
             )
         )
+
+    @property
+    def reserved(self) -> tuple[Namespace, ...]:
+        """The namespaces that take no part whatever their labels say, sorted."""
+        names = sorted({*SYSTEM_NAMESPACES, self.namespace})
+        return tuple(record for name in names if (record := self.view.namespaces.get(name)) is not None)
 
     def take(self) -> Change:
         """Return the present picture, and where it differs from that of the last call. Before everything has been

@@ -22,6 +22,7 @@ from admc.base.unexpected import describe
 from admc.compile.facts import FACTS
 from admc.compile.pipeline import load_program
 from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.core.mismatches import labels_without_effect
 from admc.kubernetes.cluster.core.selection import selection_of
 from admc.kubernetes.cluster.core.state import (
     InForce,
@@ -135,8 +136,10 @@ class ClusterPrograms:
 
     @property
     def mismatches(self) -> tuple[Diagnostic, ...]:
-        """Where the cluster does not fit the candidate."""
-        return mismatches(self.state, self._cluster.view, self._cluster.controller)
+        """Where the cluster does not fit the candidate, and labels of namespaces that have no effect."""
+        cluster = self._cluster
+        fit = mismatches(self.state, cluster.view, cluster.controller)
+        return (*fit, *labels_without_effect(cluster.reserved, cluster.controller))
 
     def selection_for(self, program: Program, number: int | None = None) -> tuple[int | None, Selection]:
         """Return the present pods of a program, and the number of the followed program that has them: `number`, while

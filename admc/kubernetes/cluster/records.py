@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -85,8 +85,15 @@ class Service:
     """Cluster addresses; empty for a headless one."""
     external_name: str
     selector: Mapping[str, str]
-    """Empty if EndpointSlices give its addresses."""
+    """The labels of its pods: those of `spec.selector`, or the part that its annotation names. Empty if EndpointSlices
+    give its addresses."""
     ports: tuple[ServicePort, ...]
+    receivers: Mapping[str, str] = field(default_factory=dict)
+    """The labels of those of its pods that get requests, which is `spec.selector`; empty if all of them do."""
+    unusable: str = ""
+    """Why admc does not use its selector, which is then empty here: the Service counts as absent. Empty if it does."""
+    fault: str = ""
+    """Why admc does not use its annotation; empty if it does, or there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +112,5 @@ class Namespace:
     labels: Mapping[str, str]
     is_terminating: bool = False
     """It is being deleted with all its objects, and admits no new ones."""
+    reserved: str = ""
+    """Why it takes no part, whatever its label says; empty if it may."""

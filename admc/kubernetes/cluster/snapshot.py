@@ -2,20 +2,20 @@
 
     kinds --snapshot--> texts as those of files, and what the caller may not read
 
-Only lists of the kinds that `admc advise` knows are asked for; of ConfigMaps only those with a mesh configuration, and
-no Secret.
+Only lists of the kinds that `admc advise` knows are asked for; of ConfigMaps only those with a mesh configuration,
+unless calls are guessed; and no Secret.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.base.exits import CommandError, Exit
 from admc.base.terminal import visible
 from admc.istio.schemas.data import kinds
-from admc.istio.schemas.used_fields import kept
+from admc.istio.schemas.used_fields import kept, kept_with_texts
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.errors import ApiError
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from admc.kubernetes.cluster.api.requests import Api
+    from admc.manifests.yaml_values import Keep
 
 PAGE: Final = 500
 """Objects of one answer."""
+PAGE_OF_CONFIG_MAPS: Final = 50
+"""ConfigMaps of one answer. Each may have a megabyte."""
 
 
 class Listed(NamedTuple):
@@ -60,6 +63,7 @@ _WEBHOOKS: Final = Listed(
 )
 _CONFIG_MAPS: Final = Listed("ConfigMap", "configmaps", ("v1",))
 _REVISION: Final = "istio.io/rev"
+Params = Mapping[str, object]
 
 
 class Snapshot(NamedTuple):
@@ -67,21 +71,24 @@ class Snapshot(NamedTuple):
     findings: tuple[Diagnostic, ...]
 
 
-async def snapshot(kubeconfig: Path | None) -> Snapshot:
-    """Raises `CommandError` if the API server does not answer."""
-    texts: list[SourceText] = []
+async def snapshot(kubeconfig: Path | None, *, texts: bool = False) -> Snapshot:
+    """`texts`: whether the texts of all ConfigMaps are read, to guess calls. Raises `CommandError` if the API server
+    does not answer."""
+    keep = kept_with_texts if texts else kept
+    page = min(PAGE, PAGE_OF_CONFIG_MAPS)
+    read: list[SourceText] = []
     findings: list[Diagnostic] = []
     async with await connect(kubeconfig) as api:
         names = {"istio"}
         for listed in (_WEBHOOKS, *_KUBERNETES, *_of_istio()):
-            pages = await _read(api, listed, {}, findings)
-            texts += [text for text, _ in pages]
+            pages = await _read(api, listed, {"limit": PAGE}, keep, findings)
+            read += [text for text, _ in pages]
             if listed is _WEBHOOKS:
                 names |= {f"istio-{revision}" for _, items in pages for revision in _revisions(items)}
-        for name in sorted(names):
-            only = {"fieldSelector": f"metadata.name={name}"}
-            texts += [text for text, _ in await _read(api, _CONFIG_MAPS, only, findings)]
-    return Snapshot(tuple(texts), tuple(findings))
+        only = [{}] if texts else [{"fieldSelector": f"metadata.name={name}"} for name in sorted(names)]
+        for params in only:
+            read += [text for text, _ in await _read(api, _CONFIG_MAPS, {"limit": page, **params}, keep, findings)]
+    return Snapshot(tuple(read), tuple(findings))
 
 
 def _of_istio() -> Iterator[Listed]:
@@ -92,12 +99,12 @@ def _of_istio() -> Iterator[Listed]:
 
 
 async def _read(
-    api: Api, listed: Listed, params: dict[str, str], findings: list[Diagnostic]
+    api: Api, listed: Listed, params: Params, keep: Keep, findings: list[Diagnostic]
 ) -> list[tuple[SourceText, list[Any]]]:
     """The pages of a list, as texts and as their objects; none of a kind that the cluster does not have."""
     for version in listed.versions:
         try:
-            return [page async for page in _pages(api, listed, version, params)]
+            return [page async for page in _pages(api, listed, version, params, keep)]
         except ApiError as error:
             if error.is_not_found:
                 continue
@@ -107,14 +114,14 @@ async def _read(
 
 
 async def _pages(
-    api: Api, listed: Listed, version: str, params: dict[str, str]
+    api: Api, listed: Listed, version: str, params: Params, keep: Keep
 ) -> AsyncIterator[tuple[SourceText, list[Any]]]:
     path = f"/{'apis' if '/' in version else 'api'}/{version}/{listed.plural}"
     token: dict[str, object] = {}
     number = 1
     while True:
-        answer = await api.get(path, limit=PAGE, **params, **token)
-        items = [kept({"apiVersion": version, "kind": listed.kind, **item}) for item in answer.get("items") or ()]
+        answer = await api.get(path, **params, **token)
+        items = [keep({"apiVersion": version, "kind": listed.kind, **item}) for item in answer.get("items") or ()]
         text = json.dumps({"apiVersion": version, "kind": f"{listed.kind}List", "items": items}, indent=1)
         yield SourceText(f"<{listed.plural} of the cluster, page {number}>", text), items
         further = (answer.get("metadata") or {}).get("continue")

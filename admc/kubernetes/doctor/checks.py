@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from admc.base.checks import Check, CheckVerdict
 from admc.kubernetes.cluster.api.errors import ApiError
-from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.cluster.names import CONTROLLER, reserved
 from admc.kubernetes.cluster.program.status import conditions_of
+from admc.kubernetes.doctor.lines import INSTALL, SHOWN, unread
 from admc.kubernetes.doctor.picture import name_of
+from admc.kubernetes.doctor.policies import policy_checks
 from admc.manifests.documents import at
+from dsl.words import few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from admc.kubernetes.doctor.picture import Object, Picture
+    from admc.kubernetes.doctor.picture import Picture
+    from admc.kubernetes.doctor.policies import Object
 
 LEAST: Final = (1, 30)
 """The minor version of Kubernetes from which the API server evaluates policies of admission by default."""
@@ -27,11 +31,8 @@ LEAST_KUBELET: Final = (1, 29)
 """From this minor version a kubelet starts native sidecars by default."""
 LATE_SECONDS: Final = 60.0
 """How much older than its duration a Lease may seem: the clocks of this machine and of the replica differ."""
-SHOWN: Final = 3
-"""Names in one line."""
 PASSING: Final = ("RollingOut", "Audit", "NotInSync", "Closing", "PodsNotReady")
 """Reasons for which a Program is not `Programmed` without a fault of the installation."""
-INSTALL: Final = "`helm install admc deploy/chart`, or `kubectl apply -f deploy/install.yaml`"
 
 
 def checks(name: str, picture: Picture, now: float) -> tuple[Check, ...]:
@@ -42,7 +43,7 @@ def checks(name: str, picture: Picture, now: float) -> tuple[Check, ...]:
         *_nodes(picture),
         _definitions(picture),
         *_server(name, picture, now),
-        *_policies(name, picture),
+        *policy_checks(name, picture.policies, picture.bindings),
         *_webhook(picture),
         *_namespaces(name, picture),
         *_programs(name, picture),
@@ -66,7 +67,7 @@ def _version(document: Object) -> Check:
 def _nodes(picture: Picture) -> Iterator[Check]:
     nodes = picture.nodes
     if isinstance(nodes, ApiError):
-        yield _unread("nodes", nodes)
+        yield unread("nodes", nodes)
         return
     versions = {name_of(node): str(at(node, ("status", "nodeInfo", "kubeletVersion"))) for node in nodes}
     minors = {node: _minor(version) for node, version in versions.items()}
@@ -77,7 +78,7 @@ def _nodes(picture: Picture) -> Iterator[Check]:
         advice = (
             "a kubelet before 1.29 does not start an ADM before the containers: keep pods with ADMs off these nodes"
         )
-        yield Check("nodes", CheckVerdict.BAD, f"{len(old)} of {len(nodes)} are too old: {_few(old)}", advice)
+        yield Check("nodes", CheckVerdict.BAD, f"{len(old)} of {len(nodes)} are too old: {few(old, SHOWN)}", advice)
     else:
         yield Check("nodes", CheckVerdict.GOOD, f"{len(nodes)}, with kubelets of 1.29 or later")
 
@@ -85,26 +86,26 @@ def _nodes(picture: Picture) -> Iterator[Check]:
 def _definitions(picture: Picture) -> Check:
     if isinstance(picture.kinds, ApiError):
         if not picture.kinds.is_not_found:
-            return _unread("definitions", picture.kinds)
+            return unread("definitions", picture.kinds)
         return Check("definitions", CheckVerdict.BAD, "the cluster does not have the kinds of admc", INSTALL)
     listed = at(picture.kinds, ("resources",))
     served = {at(kind, ("name",)) for kind in listed} if isinstance(listed, list) else set()
     lacking = [name for name in ("programs", "injections") if name not in served]
     if lacking:
         advice = f"they are those of an earlier release: {INSTALL}"
-        return Check("definitions", CheckVerdict.BAD, f"the cluster does not have {_few(lacking)}", advice)
+        return Check("definitions", CheckVerdict.BAD, f"the cluster does not have {few(lacking, SHOWN)}", advice)
     return Check("definitions", CheckVerdict.GOOD, "Program, Injection")
 
 
 def _server(name: str, picture: Picture, now: float) -> Iterator[Check]:
     deployments = picture.deployments
     if isinstance(deployments, ApiError):
-        yield _unread("server", deployments)
+        yield unread("server", deployments)
         return
     if not deployments:
         yield Check("server", CheckVerdict.BAD, f"no Deployment of an installation `{name}`", INSTALL)
     if len(deployments) > 1:
-        where = _few([f"`{at(deployment, ('metadata', 'namespace'))}`" for deployment in deployments])
+        where = few([f"`{at(deployment, ('metadata', 'namespace'))}`" for deployment in deployments], SHOWN)
         advice = "objects of the whole cluster have the name of the installation, so both would use them: remove one"
         yield Check(
             "server", CheckVerdict.BAD, f"{len(deployments)} installations `{name}`, in namespaces {where}", advice
@@ -129,7 +130,7 @@ def _active(namespace: str, lease: Object | ApiError, now: float) -> Check:
     if isinstance(lease, ApiError):
         if lease.is_not_found:
             return Check(subject, CheckVerdict.BAD, "none yet: there is no Lease", logs)
-        return _unread(subject, lease)
+        return unread(subject, lease)
     holder = at(lease, ("spec", "holderIdentity"))
     if not holder:
         return Check(subject, CheckVerdict.BAD, "none: no replica holds the Lease", logs)
@@ -142,37 +143,6 @@ def _active(namespace: str, lease: Object | ApiError, now: float) -> Check:
     return Check(subject, CheckVerdict.GOOD, f"`{holder}`")
 
 
-def _policies(name: str, picture: Picture) -> Iterator[Check]:
-    for policy_name, policy in picture.policies.items():
-        parts = {
-            "ValidatingAdmissionPolicy": policy,
-            "ValidatingAdmissionPolicyBinding": picture.bindings[policy_name],
-        }
-        absent = [kind for kind, part in parts.items() if isinstance(part, ApiError) and part.is_not_found]
-        unread = [part for part in parts.values() if isinstance(part, ApiError) and not part.is_not_found]
-        if len(absent) == len(parts) and policy_name == f"admc-{name}-guard":
-            advice = "pods without their ADM start; the value `guard` of the chart has it"
-            yield Check("admission", CheckVerdict.OPTIONAL, "no guard", advice)
-            continue
-        for kind in absent:
-            advice = f"accounts that may write an `Injection`, or pods, can do without ADMs: {INSTALL}"
-            yield Check("admission", CheckVerdict.BAD, f"there is no {kind} `{policy_name}`", advice)
-        for error in unread:
-            yield _unread("admission", error)
-        if not absent and not unread and not isinstance(policy, ApiError):
-            yield _policy(policy_name, policy)
-
-
-def _policy(name: str, policy: Object) -> Check:
-    warnings = at(policy, ("status", "typeChecking", "expressionWarnings"))
-    if isinstance(warnings, list) and warnings:
-        state = f"the API server does not understand `{name}`: {at(warnings[0], ('warning',))}"
-        return Check(
-            "admission", CheckVerdict.BAD, state[:300], "use a chart that is made for this version of Kubernetes"
-        )
-    return Check("admission", CheckVerdict.GOOD, name)
-
-
 def _webhook(picture: Picture) -> Iterator[Check]:
     configuration = picture.webhook
     if isinstance(configuration, ApiError):
@@ -180,7 +150,7 @@ def _webhook(picture: Picture) -> Iterator[Check]:
             advice = "pods get their ADMs from manifests alone (`admc inject`); the value `webhook` of the chart has it"
             yield Check("webhook", CheckVerdict.OPTIONAL, "none", advice)
         else:
-            yield _unread("webhook", configuration)
+            yield unread("webhook", configuration)
         return
     webhooks = at(configuration, ("webhooks",))
     bundles = [at(webhook, ("clientConfig", "caBundle")) for webhook in webhooks or ()]
@@ -189,7 +159,7 @@ def _webhook(picture: Picture) -> Iterator[Check]:
         yield Check("webhook", CheckVerdict.BAD, "the API server does not trust it yet: it has no `caBundle`", advice)
     for namespace, slices in picture.endpoints.items():
         if isinstance(slices, ApiError):
-            yield _unread("webhook", slices)
+            yield unread("webhook", slices)
             continue
         ready = sum(map(_ready, slices))
         if not ready:
@@ -208,16 +178,27 @@ def _ready(endpoint_slice: Object) -> int:
 def _namespaces(name: str, picture: Picture) -> Iterator[Check]:
     namespaces = picture.namespaces
     if isinstance(namespaces, ApiError):
-        yield _unread("namespaces", namespaces)
+        yield unread("namespaces", namespaces)
         return
-    if not namespaces:
+    deployments = () if isinstance(picture.deployments, ApiError) else picture.deployments
+    own = {str(at(deployment, ("metadata", "namespace"))) for deployment in deployments}
+    names = [name_of(namespace) for namespace in namespaces]
+    without_effect = {space: why for space in names if (why := reserved(space, space if space in own else ""))}
+    taking_part = [namespace for namespace in namespaces if name_of(namespace) not in without_effect]
+    if taking_part:
+        yield Check(
+            "namespaces", CheckVerdict.GOOD, few([f"`{name_of(namespace)}`" for namespace in taking_part], SHOWN)
+        )
+    else:
         advice = f"`kubectl label namespace NAMESPACE {CONTROLLER}={name}`"
         yield Check("namespaces", CheckVerdict.OPTIONAL, "none takes part", advice)
-        return
-    yield Check("namespaces", CheckVerdict.GOOD, f"{_few([f'`{name_of(namespace)}`' for namespace in namespaces])}")
-    strict = [name_of(namespace) for namespace in namespaces if _enforces(namespace) in ("baseline", "restricted")]
+    for space, why in without_effect.items():
+        state = f"`{space}` has the label `{CONTROLLER}={name}`, and takes no part: {why}"
+        advice = f"take the label off: `kubectl label namespace {space} {CONTROLLER}-`"
+        yield Check("namespaces", CheckVerdict.BAD, state, advice)
+    strict = [name_of(namespace) for namespace in taking_part if _enforces(namespace) in ("baseline", "restricted")]
     if strict:
-        state = f"{_few([f'`{space}`' for space in strict])}: Pod Security refuses pods with an ADM"
+        state = f"{few([f'`{space}`' for space in strict], SHOWN)}: Pod Security refuses pods with an ADM"
         advice = (
             "the init container that loads packet filter rules needs NET_ADMIN: keep services with an ADM out of them"
         )
@@ -233,7 +214,7 @@ def _programs(name: str, picture: Picture) -> Iterator[Check]:
     programs = picture.programs
     if isinstance(programs, ApiError):
         if not programs.is_not_found:  # without the definition, that is said above
-            yield _unread("programs", programs)
+            yield unread("programs", programs)
         return
     own = [program for program in programs if at(program, ("spec", "controller")) == name]
     if not own:
@@ -262,10 +243,6 @@ def _program(program: Object) -> Check:
     return Check("programs", CheckVerdict.GOOD, state)
 
 
-def _unread(subject: str, error: ApiError) -> Check:
-    return Check(subject, CheckVerdict.UNKNOWN, f"the API server does not show it: {error.message}")
-
-
 def _minor(version: str) -> tuple[int, int] | None:
     match = re.match(r"v(\d{1,4})\.(\d{1,4})\.", version)
     return None if match is None else (int(match[1]), int(match[2]))
@@ -276,8 +253,3 @@ def _seconds(text: object) -> float | None:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
         return None
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.names import CONTROLLER, GROUP, PROGRAMS, VERSION
+from admc.kubernetes.doctor.policies import Object, One, policies_of
 from admc.manifests.documents import at
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ MAX_PAGES: Final = 40
 """Of one list. A cluster has at most some 5,000 nodes and 10,000 namespaces."""
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 
-Object = Mapping[str, Any]
-One = Object | ApiError
-"""An object, or why there is none."""
 Many = tuple[Object, ...] | ApiError
 
 
@@ -48,11 +46,6 @@ class Picture(NamedTuple):
     programs: Many
 
 
-def policies_of(name: str) -> tuple[str, ...]:
-    """Return the policies of admission that the chart makes: who writes an `Injection`, and the guard."""
-    return f"admc-{name}-injections", f"admc-{name}-guard"
-
-
 async def look(name: str, kubeconfig: Path | None) -> Picture:
     """Raises `CommandError`, and `ApiError` if the API server does not even show its version."""
     async with await connect(kubeconfig) as api:
@@ -63,7 +56,7 @@ async def look(name: str, kubeconfig: Path | None) -> Picture:
         spaces = sorted({str(at(server, ("metadata", "namespace"))) for server in servers})
         lease = f"/apis/coordination.k8s.io/v1/namespaces/{{}}/leases/admc-{name}"
         slices = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
-        names = policies_of(name)
+        names = [policy.name for policy in policies_of(name)]
         return Picture(
             version,
             await _one(api, f"/apis/{GROUP}/{VERSION}"),

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from admc.kubernetes.inject.model import TemplateFinding
+from admc.kubernetes.inject.names import POD_LABELS
 from admc.kubernetes.inject.reliance import listed
-from admc.kubernetes.inject.services import is_service, selector_of
+from admc.kubernetes.inject.services import is_service, pods_of
 from admc.manifests.documents import Where, at
 from dsl.diagnostics.diagnostic import Severity
 from dsl.syntax.tokens import label_text
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from admc.kubernetes.inject.plan_rows import PortRow, ServiceRow
+    from admc.kubernetes.inject.selectors import Selected
     from admc.kubernetes.inject.services import Services
     from admc.manifests.documents import Object
 
@@ -56,7 +58,7 @@ def disagreements(services: Services, manifests: Iterable[Object]) -> Iterator[M
                     name not in of_service
                     and row.needs.captures is not None
                     and name in unselected
-                    and selector_of(manifest)
+                    and pods_of(manifest).pods
                 ):
                     yield manifest, _selects_nothing(name, row, unselected[name])
             else:
@@ -118,8 +120,12 @@ def _service(name: str, row: ServiceRow, manifest: Object, templates: Sequence[_
             ),
         )
         return
-    selector = selector_of(manifest)
-    if not selector:
+    its = pods_of(manifest)
+    if its.fault or its.unusable:
+        yield manifest, _not_used(its)
+    if its.unusable:
+        return
+    if not its.pods:
         yield (
             manifest,
             _finding(
@@ -132,9 +138,29 @@ def _service(name: str, row: ServiceRow, manifest: Object, templates: Sequence[_
             ),
         )
     else:
-        yield from _selector(name, row, manifest, selector, templates)
+        yield from _selector(name, row, manifest, its.pods, templates)
     yield from _ports(name, row, manifest, spec, templates)
     yield from _other_ways(row, manifest, spec, templates, own=True)
+
+
+def _not_used(its: Selected) -> TemplateFinding:
+    if its.unusable:
+        return _finding(
+            "ADM965",
+            True,
+            "admc does not use its selector",
+            ("spec", "selector"),
+            f"{its.unusable}; a server in a cluster takes the Service for absent",
+            "give the Service a selector with fewer or shorter labels",
+        )
+    return _finding(
+        "ADM967",
+        False,
+        f"the annotation `{POD_LABELS}` is not used",
+        ("metadata", "annotations"),
+        f"{its.fault}; the pods that its selector selects are those of the service, and no others",
+        "name labels of the selector, with commas: those that the pods of each colour have",
+    )
 
 
 def _selector(

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from admc.kubernetes.inject.amounts import in_bytes, millicores, most
 from admc.kubernetes.inject.model import AUDIENCE_PREFIX
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
-from admc.kubernetes.inject.spec import resources_json
+from admc.kubernetes.inject.spec import Amounts, Resources, resources_json
 from emitters.interception.pod import arguments
 from emitters.ports import ADM_USER, STARTUP_PORT, STOP_PATH, STOP_PORT
 
@@ -35,6 +36,8 @@ COMMANDS: Final = {RULES_CONTAINER: RULES_COMMAND, ADM_CONTAINER: ENVOY_COMMAND,
 TOKEN_SECONDS: Final = 3600
 """The kubelet replaces the token after four fifths of this time."""
 DRAIN_SECONDS: Final = 45
+OF_OTHERS: Final = Resources(Amounts("10m", "64Mi"))
+"""The resources of the rules and of the wait, where the ADM has no limits."""
 STARTUP_SECONDS: Final = 3600
 """How long Envoy may wait for its configuration before the kubelet restarts it. A pod without a server waits."""
 
@@ -63,7 +66,7 @@ CHANGES: Final[Mapping[Form, Mapping[str, Mapping[str, Any]]]] = {
 def containers(needs: PodNeeds, installation: Installation, form: Form = FORMS[0]) -> list[dict[str, Any]]:
     """Return the init containers that a pod needs, in their order, as this form has them."""
     adm = [_rules(needs, installation), _envoy(needs, installation)] if needs.adm else []
-    first = [*adm, _wait(installation)] if needs.waits else adm
+    first = [*adm, _wait(needs, installation)] if needs.waits else adm
     return [{**container, **CHANGES[form].get(container["name"], {})} for container in first]
 
 
@@ -114,7 +117,7 @@ def _rules(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
         "image": installation.image,
         "command": list(RULES_COMMAND),
         "args": list(arguments(needs.service, needs.captures)),
-        "resources": _requests("10m", "64Mi"),
+        "resources": _resources(needs.resources.limits),
         "securityContext": {
             "runAsUser": 0,
             "runAsGroup": 0,
@@ -150,21 +153,27 @@ def _envoy(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
     }
 
 
-def _wait(installation: Installation) -> dict[str, Any]:
+def _wait(needs: PodNeeds, installation: Installation) -> dict[str, Any]:
     files = ["--ca", f"{CONFIG_FOLDER}/ca.crt", "--token", f"{TOKEN_FOLDER}/token"]
     return {
         "name": WAIT_CONTAINER,
         "image": installation.image,
         "command": list(WAIT_COMMAND),
         "args": ["--server", installation.server, *files, "--name", installation.name],
-        "resources": _requests("10m", "64Mi"),
+        "resources": _resources(needs.resources.limits),
         "securityContext": _unprivileged(WAIT_USER),
         "volumeMounts": _mounts(),
     }
 
 
-def _requests(cpu: str, memory: str) -> dict[str, Any]:
-    return {"requests": {"cpu": cpu, "memory": memory}}
+def _resources(limits: Amounts | None) -> dict[str, Any]:
+    """Return the resources of the rules and of the wait. `limits` are those of the ADM: a quota of limits asks for them
+    in every container."""
+    if limits is None:
+        return resources_json(OF_OTHERS)
+    least = OF_OTHERS.requests
+    cpu, memory = most(limits.cpu, least.cpu, millicores), most(limits.memory, least.memory, in_bytes)
+    return resources_json(Resources(least, Amounts(cpu, memory)))
 
 
 def _unprivileged(user: int) -> dict[str, Any]:

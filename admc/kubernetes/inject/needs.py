@@ -67,7 +67,8 @@ class Estimate(NamedTuple):
 
 
 PlanNeeds = Mapping[Place, Needs]
-NO_NEEDS: Final[PlanNeeds] = MappingProxyType({})
+NOTHING_REQUIRED: Final[Mapping[Place, Required]] = MappingProxyType({})
+NO_NAMES: Final[Mapping[Place, str]] = MappingProxyType({})
 
 
 def needs_of_plan(program: Program, placement: Placement) -> PlanNeeds:
@@ -133,23 +134,23 @@ def injections(
     selectors: Mapping[Place, Mapping[str, str]],
     estimates: Mapping[str, Estimate],
     limits: Amounts | None,
-    required: PlanNeeds = NO_NEEDS,
+    required: Mapping[Place, Required] = NOTHING_REQUIRED,
+    names: Mapping[Place, str] = NO_NAMES,
 ) -> dict[str, InjectionSpec]:
     """Return the spec of each namespace with services that need something. A service is left out if no pod is known to
-    be of it: it has no Service, or one without a selector. `required` has the services that are guarded."""
+    be of it: it has no Service, or one without a selector. `required` has the services that are guarded, and `names`
+    the Services."""
     by_namespace: dict[str, dict[str, ServiceInjection]] = {}
     for place, own in needs.items():
         selector = selectors.get(place)
         if selector:
             resources = resources_of(estimates.get(place.service), limits)
-            row = ServiceInjection(selector, own.waits, resources, own.captures, _required(required.get(place)))
+            named = names.get(place, place.service)
+            service = None if named == place.service else named
+            row = ServiceInjection(selector, own.waits, resources, own.captures, required.get(place), service)
             if row.needs_something:
                 by_namespace.setdefault(place.namespace, {})[place.service] = row
     return {namespace: injection_spec(app, server, services) for namespace, services in sorted(by_namespace.items())}
-
-
-def _required(needs: Needs | None) -> Required | None:
-    return None if needs is None else Required(needs.waits, needs.captures)
 
 
 def resources_of(estimate: Estimate | None, limits: Amounts | None) -> Resources:

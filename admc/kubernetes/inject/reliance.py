@@ -14,6 +14,7 @@ from admc.kubernetes.inject.model import TemplateFinding
 from admc.kubernetes.inject.refusals import keeps_net_raw
 from admc.kubernetes.inject.security import untrusted
 from dsl.diagnostics.diagnostic import Severity
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,8 +36,7 @@ def reliance(template: Template, row: ServiceRow) -> Iterator[TemplateFinding]:
 
 def listed(names: tuple[str, ...]) -> str:
     """Return some of the names, in words."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(f"`{name}`" for name in names[:_NAMED]) + more
+    return few([f"`{name}`" for name in names], _NAMED)
 
 
 def _host_network(spec: Mapping[str, Any], row: ServiceRow) -> Iterator[TemplateFinding]:

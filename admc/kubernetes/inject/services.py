@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from admc.kubernetes.inject.model import PodNeeds, TemplateFinding
 from admc.kubernetes.inject.needs import resources_of
+from admc.kubernetes.inject.selectors import Selected, selected
 from admc.kubernetes.inject.spec import ServiceInjection, injection_spec, services_of
 from admc.manifests.documents import at
 from dsl.diagnostics.diagnostic import Severity
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from admc.kubernetes.inject.spec import InjectionSpec
     from admc.manifests.documents import Object
 
+_NAMED: Final = 3
+"""Services that a finding names."""
 _ANYWHERE: Final = ""
 """Stands for the namespace in an index of all namespaces."""
 
@@ -43,14 +46,16 @@ def service_of(spec: InjectionSpec | None, labels: Mapping[str, Any]) -> str | T
     matching = () if spec is None else services_of(spec, _texts(labels))
     if len(matching) < 2:
         return matching[0] if matching else None
-    names = " and ".join(f"`{name}`" for name in matching[:3])
+    names = " and ".join(f"`{name}`" for name in matching[:_NAMED])
+    more = f" and {len(matching) - _NAMED} more" if len(matching) > _NAMED else ""
     return TemplateFinding(
         "ADM926",
         Severity.ERROR,
-        f"its pods are those of {names}",
+        f"its pods are those of {names}{more}",
         ("metadata", "labels"),
-        "a pod is of one service: with two, each would have an ADM of its own in it",
-        "give each service pods of its own, or declare one service with the ports of both",
+        "a pod is of one service: an ADM enforces the policies of one, and where another one needs the wait alone, the "
+        "server does not know whose address the pod has",
+        "give the pod the labels of one service, or declare one service with the ports of both",
     )
 
 
@@ -65,9 +70,14 @@ def is_service(manifest: Object) -> bool:
 
 def selector_of(service: Object) -> Mapping[str, Any]:
     """Return the selector of a Kubernetes Service; empty if it has none."""
-    spec = service.data.get("spec")
-    selector = spec.get("selector") if isinstance(spec, dict) else None
+    selector = at(service.data, ("spec", "selector"))
     return selector if isinstance(selector, dict) else {}
+
+
+def pods_of(service: Object) -> Selected:
+    """Return which pods are those of a Kubernetes Service."""
+    annotations = at(service.data, ("metadata", "annotations"))
+    return selected(_texts(selector_of(service)), _texts(annotations if isinstance(annotations, dict) else {}))
 
 
 class Services:
@@ -81,7 +91,7 @@ class Services:
         self._names = {(row.namespace, row.object): name for name, row in rows.items()}
         self._objects = {row.object: (name, row.namespace) for name, row in rows.items()}
         selected = {
-            name: _texts(selector_of(manifest)) for manifest in manifests if (name := self.named(manifest)) is not None
+            name: pods_of(manifest).pods for manifest in manifests if (name := self.named(manifest)) is not None
         }
         selectors = {name: selected.get(name, row.labels) for name, row in rows.items()}
         self._all_by_labels = _Index((row.namespace, name, row.labels) for name, row in rows.items())

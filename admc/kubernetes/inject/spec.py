@@ -30,6 +30,7 @@ ServiceName = Annotated[str, _NAME]
 LabelKey = Annotated[str, Form(_KEY, "must be the key of a label")]
 LabelValue = Annotated[str, Form(f"({_PART})?", "must be the value of a label")]
 Label = Annotated[str, Form(f"{_KEY}=({_PART})?", "must be a label, KEY=VALUE")]
+ObjectName = Annotated[str, Form("[a-z0-9.-]{1,253}", "must be the name of a Service")]
 Server = Annotated[str, Form(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[1-9][0-9]{0,4}", "must be HOST:PORT")]
 Cpu = Annotated[str, Form(CPU, "must be an amount of CPU, such as 50m")]
 Memory = Annotated[str, Form(MEMORY, "must be an amount of memory, such as 64Mi")]
@@ -66,6 +67,9 @@ class Required:
     waits: bool
     captures: Given[Captures] = None
     """None without an ADM."""
+    selector: Given[Annotated[Mapping[LabelKey, LabelValue], Filled]] = None
+    """The labels that the Service has to select by: each pod with them has been checked. None if these are those of the
+    row."""
 
 
 LEAST_CPU: Final = 50
@@ -88,6 +92,8 @@ class ServiceInjection:
     """None without an ADM."""
     required: Given[Required] = None
     """None while the service is not guarded."""
+    service: Given[ObjectName] = None
+    """The name of its Kubernetes Service; None if that is the name of the service."""
 
     @property
     def needs_something(self) -> bool:
@@ -193,6 +199,10 @@ def _service(row: ServiceInjection) -> dict[str, Any]:
     service |= _captures(row.captures)
     if row.required is not None:
         service["required"] = {"waits": row.required.waits, **_captures(row.required.captures)}
+        if row.required.selector is not None:
+            service["required"]["selector"] = dict(sorted(row.required.selector.items()))
+    if row.service is not None:
+        service["service"] = row.service
     return {**service, "resources": resources_json(row.resources)}
 
 

@@ -59,10 +59,14 @@ _AMOUNTS: Final = frozenset(("limits", "requests"))
 """The fields of `resources` that may have any value. A claim of a device may add files and environment variables."""
 _DEFAULTS: Final[Mapping[str, object]] = {
     "apiVersion": "v1",
+    "appArmorProfile": {"type": "RuntimeDefault"},
     "defaultMode": 0o644,
     "failureThreshold": 3,
     "periodSeconds": 10,
+    "privileged": False,
+    "procMount": "Default",
     "protocol": "TCP",
+    "readOnlyRootFilesystem": False,
     "recursiveReadOnly": "Disabled",
     "scheme": "HTTP",
     "service": "",
@@ -71,7 +75,8 @@ _DEFAULTS: Final[Mapping[str, object]] = {
     "terminationMessagePath": "/dev/termination-log",
     "timeoutSeconds": 1,
 }
-"""The defaults that the API server fills in, in a container and in volumes."""
+"""The defaults in a container and in volumes: the API server fills most of them in. Those of a security context are
+written by policy engines, and the profile of AppArmor by the API server for the annotation of earlier Kubernetes."""
 VARIABLES: Final = frozenset(
     (
         # EKS, roles of service accounts: github.com/aws/amazon-eks-pod-identity-webhook

@@ -21,7 +21,11 @@ MAX_BYTES: Final = 256_000_000
 
 def read_diff(path: Path) -> Diff:
     """The difference in a file. Raises `CommandError` (exit 1) if the file contains no valid difference."""
-    content = read_bounded(path, MAX_BYTES, "the difference")
+    return diff_of(read_bounded(path, MAX_BYTES, "the difference"), path)
+
+
+def diff_of(content: bytes, path: Path) -> Diff:
+    """The difference in the content of a file. Raises `CommandError` (exit 1) if that is no valid difference."""
     try:
         return from_json(content)
     except DocumentError as error:

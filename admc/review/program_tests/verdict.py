@@ -27,6 +27,7 @@ from admc.review.program_tests.model import (
 )
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity
 from dsl.program import Program
+from dsl.words import few
 from solver.placement import Placement
 
 SHOWN: Final = 8
@@ -146,9 +147,7 @@ def _described(passage: Passage) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    quoted = [f"`{name}`" for name in names]
-    more = len(quoted) - SHOWN
-    return ", ".join(quoted[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return few([f"`{name}`" for name in names], SHOWN)
 
 
 # ---- placements ----

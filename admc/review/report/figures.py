@@ -56,7 +56,7 @@ def bars(measured: Sequence[Measured], unit: Unit) -> tuple[Bar, ...]:
 def counts(measured: Sequence[tuple[str, int, str]]) -> tuple[Bar, ...]:
     """Bars of whole numbers: label, number, look."""
     longest = max((number for _label, number, _look in measured), default=0)
-    return tuple(Bar(label, str(number), _fraction(number, longest), look=look) for label, number, look in measured)
+    return tuple(Bar(label, f"{number:,}", fraction(number, longest), look=look) for label, number, look in measured)
 
 
 def _bar(measured: Measured, unit: Unit, longest: int) -> Bar:
@@ -66,8 +66,8 @@ def _bar(measured: Measured, unit: Unit, longest: int) -> Bar:
         return Bar(measured.label, text, 0.0, None, None, measured.look, measured.node)
     low = high = None
     if amount.interval is not None and not amount.at_least and amount.interval[0] != amount.interval[1]:
-        low, high = (_fraction(int(end), longest) for end in amount.interval)
-    return Bar(measured.label, text, _fraction(amount.value, longest), low, high, measured.look, measured.node)
+        low, high = (fraction(int(end), longest) for end in amount.interval)
+    return Bar(measured.label, text, fraction(amount.value, longest), low, high, measured.look, measured.node)
 
 
 def _end(amount: AmountRow | None) -> int:
@@ -76,7 +76,8 @@ def _end(amount: AmountRow | None) -> int:
     return amount.value if amount.interval is None or amount.at_least else max(amount.value, int(amount.interval[1]))
 
 
-def _fraction(value: int, longest: int) -> float:
+def fraction(value: int, longest: int) -> float:
+    """The share of the longest bar."""
     return round(min(1.0, max(0, value) / longest), _PLACES) if longest else 0.0
 
 

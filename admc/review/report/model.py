@@ -31,8 +31,24 @@ class Bar:
     """The ends of the interval; None where the profile has no interval."""
     high: float | None = None
     look: str = ""
-    """`none`, `plan` or `mesh`; empty for a plain bar."""
+    """`none`, `plan`, `mesh`, `layer4` or `layer7`; empty for a plain bar."""
     node: int | None = None
+    solid: float | None = None
+    """The share of the longest bar that has the full colour; the rest of this bar is pale. None: all has it."""
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    """A table that a click on the bar opens."""
+    note: str = ""
+    """A sentence under the table."""
+
+
+@document
+class Key:
+    """One line of the legend."""
+
+    look: str
+    """The CSS class of its sample."""
+    text: str
 
 
 @document
@@ -46,6 +62,8 @@ class Section:
     groups: tuple[BarGroup, ...] = ()
     """Bars of different units, side by side."""
     folded: bool = False
+    legend: tuple[Key, ...] = ()
+    """The looks of its bars."""
 
 
 @document
@@ -98,15 +116,6 @@ class Edge:
     panel: tuple[Section, ...]
     only: str = ""
     """`base` or `head` if only this side of a difference has the call; else empty."""
-
-
-@document
-class Key:
-    """One line of the legend."""
-
-    look: str
-    """The CSS class of its sample."""
-    text: str
 
 
 @document

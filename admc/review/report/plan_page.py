@@ -15,6 +15,7 @@ from admc.review.report.model import Cell, Page, Section
 from admc.review.report.panels import Panels
 from admc.review.report.words import at, does, enforced_at, names, row
 from dsl.program import Side
+from dsl.words import few
 from solver.placement import Status
 
 MOST_ROWS: Final = 2000
@@ -156,10 +157,7 @@ def _policies(mesh: Mesh, nodes: Mapping[str, int]) -> Section:
     rows = []
     for policy in mesh.plan.policies[:MOST_ROWS]:
         listed = list(hosts.get(policy.name, {}))
-        more = f" and {len(listed) - 6} more" if len(listed) > 6 else ""
-        rows.append(
-            row(visible(policy.name), does(policy), ", ".join(listed[:6]) + more or "on no call", at(policy.line))
-        )
+        rows.append(row(visible(policy.name), does(policy), few(listed, 6) or "on no call", at(policy.line)))
     return Section("Policies, in declared order", head=("policy", "does", "enforced at", "line"), rows=tuple(rows))
 
 

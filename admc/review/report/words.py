@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from admc.base.terminal import visible
+from admc.base.findings.json import Location
+from admc.base.terminal import counted, visible
 from admc.compile.plan.model import Enforcement, PolicyRow, ServiceRow, SourceLine
+from admc.istio.document import Line
 from admc.review.diff.written import argument_text, port_text
 from admc.review.report.model import Cell
 
 
 def at(line: SourceLine) -> str:
     return f"{visible(line.path)}:{line.line}"
+
+
+def line_of(line: Line | Location | None) -> str:
+    """The place of a line of a manifest; empty without one."""
+    return "" if line is None else f"{visible(line.path)}:{line.line}"
 
 
 def lines(places: Sequence[SourceLine]) -> str:
@@ -42,3 +49,11 @@ def enforced_at(enforcement: Enforcement) -> str:
 
 def ports(service: ServiceRow) -> str:
     return ", ".join(visible(port_text(port)) for port in service.ports)
+
+
+def more(number: int, most: int, what: str, many: str = "") -> str:
+    """A sentence about the rows that a list leaves out; empty if it has all."""
+    if number <= most:
+        return ""
+    left = counted(number - most, f"more {what}", f"more {many}" if many else "")
+    return f"And {left}: the JSON has them all."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from admc.compile.facts import FACTS, from_json, with_facts
 from admc.compile.pipeline import load_program
 from admc.compile.reviewed_plan import served, unfit
+from dsl.words import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,5 +68,4 @@ def _first_facts(plan: Plan, program: Program, facts: bytes) -> str:
         for fact, reason in services[name]._asdict().items()
         if reason
     ]
-    more = f", and {len(phrases) - SHOWN} more" if phrases[SHOWN:] else ""
-    return ", ".join(phrases[:SHOWN]) + more
+    return few(phrases, SHOWN)

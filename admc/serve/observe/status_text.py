@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.base.terminal import cells, counted, visible
 from admc.serve.observe.status import ACTIVE, STANDBY, AdmRow, NodeRow, ServerPhase, Status, active_replica
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,13 +55,11 @@ def _about(status: Status, address: str) -> Iterator[str]:
     if server.role != ACTIVE:
         yield f"{visible(server.role)}: {active_replica(server.holder)}"
     if server.in_network:
-        rows = [f"`{_cut(row.policy)}` at `{_cut(row.destination)}`" for row in server.in_network[:NAMED]]
-        more = f" and {len(server.in_network) - NAMED} more" if len(server.in_network) > NAMED else ""
-        yield f"in the network: {', '.join(rows)}{more}; connections older than their NetworkPolicies stay open"
+        rows = [f"`{_cut(row.policy)}` at `{_cut(row.destination)}`" for row in server.in_network]
+        yield f"in the network: {few(rows, NAMED)}; connections older than their NetworkPolicies stay open"
     if server.unlisted:
-        names = ", ".join(f"`{_cut(name)}`" for name in server.unlisted[:NAMED])
-        more = f" and {len(server.unlisted) - NAMED} more" if len(server.unlisted) > NAMED else ""
-        yield f"no addresses for: {names}{more}; connections that may be theirs are refused"
+        names = [f"`{_cut(name)}`" for name in server.unlisted]
+        yield f"no addresses for: {few(names, NAMED)}; connections that may be theirs are refused"
 
 
 def _rows(adm: AdmRow, *, in_rollout: bool) -> Iterator[Row]:

@@ -147,7 +147,8 @@ def _file(
 ) -> bytes:
     document = {
         "services": {
-            name: {key: list(part) for key, part in located._asdict().items()} for name, located in services.items()
+            name: {key: list(part) for key, part in located._asdict().items() if part}
+            for name, located in services.items()
         },
         "externals": {name: {"addresses": list(texts)} for name, texts in externals.items()},
         **({"probes": dict(probes)} if probes else {}),

@@ -10,6 +10,7 @@ from admc.base.terminal import visible
 from admc.serve.publication.plans import hosts
 from admc.serve.rollout.reducer import CommandName, blocking, lacking, unclosed
 from admc.serve.rollout.rollout_state import Label
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,8 +109,7 @@ def _lack(name: str, clients: Sequence[Client], mends: str, *, hosts_adm: bool) 
 
 def _named(nodes: Sequence[str]) -> str:
     """Return the node ids of proxies in one text."""
-    names = [f"`{visible(node[:LONGEST])}`" for node in sorted(nodes)]
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if names[NAMED:] else "")
+    return few([f"`{visible(node[:LONGEST])}`" for node in sorted(nodes)], NAMED)
 
 
 def text(state: RolloutState, plans: Plans, waiting: Sequence[str]) -> str:

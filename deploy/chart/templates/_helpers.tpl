@@ -22,3 +22,14 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
   name: {{ include "admc.name" . }}
   namespace: {{ .Release.Namespace | quote }}
 {{- end }}
+
+{{/* The namespaces that take part. Its own one and those of Kubernetes itself do not, whatever their labels say: the server
+has to start without itself, and so do the parts of Kubernetes. admc/kubernetes/cluster/names.py has the same names. */}}
+{{- define "admc.namespaces" -}}
+matchLabels:
+  admc.dev/controller: {{ .Values.installation | quote }}
+matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: [{{ .Release.Namespace | quote }}, kube-node-lease, kube-public, kube-system]
+{{- end }}

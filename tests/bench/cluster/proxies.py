@@ -85,6 +85,7 @@ def proxies(installation: Installation, folder: Path) -> Iterator[Proxies]:
         "namespace": installation.namespace,
         "account": ACCOUNT,
         "audience": f"{AUDIENCE_PREFIX}{installation.name}",
+        "system": installation.system,
         "slice": f"admc-{installation.name}",
         "host": "127.0.0.1",
         "authority": str(authority),

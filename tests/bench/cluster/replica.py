@@ -50,7 +50,7 @@ class Replica:
         certificate, key = installation.authority.issue(dns=("localhost",)).write(own, "server")
         (own / "ca.crt").write_bytes(installation.authority.certificate)
         command = [sys.executable, "-m", "admc", "serve", "--cluster", installation.name]
-        command += ["--namespace", installation.namespace, "--kubeconfig", str(installation.api.kubeconfig)]
+        command += ["--namespace", installation.system, "--kubeconfig", str(installation.api.kubeconfig)]
         command += ["--xds", f"127.0.0.1:{self.port}", "--ops", f"127.0.0.1:{self._ops}", "--log", "json"]
         command += ["--tls-cert", str(certificate), "--tls-key", str(key), "--tls-ca", str(own / "ca.crt")]
         command += ["--reached-at", installation.reach, "--image", "admc:test", "--envoy-image", "envoy:test"]

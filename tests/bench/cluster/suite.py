@@ -258,6 +258,6 @@ def _behind(clients: Proxies) -> str:
 
 def _forget(installed: Installation) -> None:
     """What a server has stored, so that the next one finds nothing."""
-    api, namespace, name = installed.api, installed.namespace, installed.name
+    api, namespace, name = installed.api, installed.system, installed.name
     api.request("DELETE", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/admc-{name}")
     api.request("DELETE", f"/api/v1/namespaces/{namespace}/secrets?labelSelector=admc.dev%2Fcontroller%3D{name}")

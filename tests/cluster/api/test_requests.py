@@ -104,8 +104,11 @@ async def test_the_message_of_the_server_is_bounded_and_printable(tmp_path: Path
     assert len(error.value.message) < 600
 
 
-async def test_an_endless_answer_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests.bodies.whole, "__defaults__", (100_000,))
+@pytest.mark.parametrize("params", [{}, {"limit": 500}])
+async def test_an_endless_answer_is_cut(
+    params: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests.bodies, "MAX_PAGE" if params else "MAX_OBJECT", 100_000)
     sent = 0
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -118,12 +121,12 @@ async def test_an_endless_answer_is_cut(tmp_path: Path, monkeypatch: pytest.Monk
 
     async with api_of(answer, tmp_path) as api:
         with pytest.raises(ApiError, match="more than 100000 bytes"):
-            await api.get(PODS)
+            await api.get(PODS, **params)
     assert sent < 50_000_000  # what lies in sockets and buffers
 
 
 async def test_a_small_answer_that_unpacks_to_much_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests.bodies.whole, "__defaults__", (100_000,))
+    monkeypatch.setattr(requests.bodies, "MAX_OBJECT", 100_000)
 
     async def answer(_: web.Request) -> web.Response:
         response = web.Response(text='{"a": "' + " " * 5_000_000 + '"}', content_type="application/json")

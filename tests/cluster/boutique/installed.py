@@ -65,12 +65,33 @@ class Shop:
     def scale(self, name: str, replicas: int) -> None:
         self._patch(name, {"spec": {"replicas": replicas}})
 
+    def label(self, name: str, **labels: str) -> None:
+        """The template of a Deployment gets labels."""
+        self._patch(name, {"spec": {"template": {"metadata": {"labels": labels}}}})
+
+    def copy(self, name: str, other: str, **labels: str) -> None:
+        """Another Deployment with the containers of one, and more labels."""
+        (made,) = (
+            each for each in shop.manifests() if each["kind"] == "Deployment" and each["metadata"]["name"] == name
+        )
+        chosen = {**made["spec"]["selector"]["matchLabels"], **labels}
+        made["metadata"]["name"] = other
+        made["spec"]["selector"]["matchLabels"] = made["spec"]["template"]["metadata"]["labels"] = chosen
+        self.node.apply(made)
+
+    def select(self, name: str, labels: dict[str, str], annotations: dict[str, str] | None = None) -> None:
+        """The Service gets another selector."""
+        change = {"metadata": {"annotations": annotations or {}}, "spec": {"selector": labels}}
+        path = f"/api/v1/namespaces/{shop.NAMESPACE}/services/{name}"
+        self.node.server.request("PATCH", path, change, "application/merge-patch+json")
+
     @property
     def names(self) -> tuple[str, ...]:
         return (*shop.SERVICES, shop.CALLER)
 
-    def until_ready(self) -> None:
-        self.until(lambda: self._are_available(shop.NAMESPACE, self.names), "the pods of the boutique")
+    def until_ready(self, *more: str) -> None:
+        """`more`: Deployments besides those of the boutique."""
+        self.until(lambda: self._are_available(shop.NAMESPACE, (*self.names, *more)), "the pods of the boutique")
 
     def until_steady(self) -> None:
         """Until no container was restarted for a while: liveness probes are answered, too."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from admc.kubernetes.inject.names import POD_LABELS
+from tests.cluster.api_server import ApiError
 from tests.cluster.boutique.installed import Shop
 from tests.cluster.boutique.shop import CALLER, NAMESPACE
 from tests.cluster.node.cluster import cluster
@@ -83,3 +86,30 @@ def test_a_policy_changes_sides_under_traffic(shop: Shop) -> None:
     assert counted.requests > 100
     assert not counted.wrong, counted
     assert ("two",) in {each.met for each in shop.sent(since)}
+
+
+def test_a_service_changes_its_colour_under_traffic(shop: Shop) -> None:
+    """The pods of the next colour are ready, with their ADMs, before the Service selects them."""
+    blue, green = ({"app": "frontend", "colour": colour} for colour in ("blue", "green"))
+    since = max(each.began for each in shop.sent())
+    shop.label("frontend", colour="blue")
+    shop.until_ready()
+    shop.select("frontend", blue, {POD_LABELS: "app=frontend"})
+    shop.copy("frontend", "frontend-green", colour="green")
+    shop.until_ready("frontend-green")
+    shop.until_programmed()
+    (pod,) = shop.node.ready_pods(NAMESPACE, "app=frontend,colour=green")
+    assert pod["spec"]["initContainers"][1]["name"] == "admc-proxy"
+    changed = time.monotonic()
+    shop.select("frontend", green)
+    shop.scale("frontend", 0)
+    shop.until(lambda: not shop.node.pods(NAMESPACE, "app=frontend,colour=blue"), "the end of the earlier pods")
+    shop.until(
+        lambda: len([each for each in shop.sent(changed) if each.met == ("two",)]) > 50, "requests to the others"
+    )
+    counted = count(shop.sent(since), {("two",)})
+    assert counted.requests > 100
+    assert not counted.wrong, counted
+    with pytest.raises(ApiError, match="its selector lacks app=frontend: "):
+        shop.select("frontend", {"colour": "blue", "app": "other"})
+    shop.scale("frontend", 2)

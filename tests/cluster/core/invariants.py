@@ -95,6 +95,12 @@ class Judge:
             for other, others in members.items():
                 assert other == name or not pods.keys() & others.keys()
             known = set(listed[name]["pods"])
+            labels = world.services[selection.keys[name]].receivers.items()
+            receiving = {
+                address for record in pods.values() for address in record.addresses if labels <= record.labels.items()
+            }
+            elsewhere = {address for record in pods.values() for address in record.addresses} - receiving
+            assert set(listed[name].get("apart", ())) == elsewhere & known
             slices = world.slices.values() if not world.services[selection.keys[name]].selector else ()
             possible = {address for record in pods.values() for address in record.addresses} | {
                 address for record in slices if record.service == name for address in record.addresses

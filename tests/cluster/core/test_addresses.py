@@ -127,6 +127,40 @@ def test_a_name_outside_of_the_cluster_is_not_listed() -> None:
     assert Cluster().services(service("rate", external_name="db.example", selector={})).listed == {}
 
 
+def test_a_service_whose_selector_is_not_used_is_not_listed() -> None:
+    """Its EndpointSlices list pods that are known by no label."""
+    cluster = Cluster().services(replace(service("rate", "10.96.0.1", selector={}), unusable="it has 17 labels"))
+    key = Key("shop", "rate-x")
+    assert cluster.slices(Slice(key, "rate", ("10.1.0.1",), ())).pods(pod("a", "rate", "10.1.0.1")).listed == {}
+    assert cluster.services(service("rate", "10.96.0.1")).listed["rate"]["pods"] == ["10.1.0.1"]
+
+
+def test_pods_of_another_colour_are_apart() -> None:
+    rate = service("rate", "10.96.0.1")
+    blue, green = ({"app": "rate", "colour": colour} for colour in ("blue", "green"))
+    cluster = Cluster().services(replace(rate, receivers=blue))
+    cluster.pods(
+        pod("a", "rate", "10.1.0.1", labels=blue),
+        pod("b", "rate", "10.1.0.2", labels=green, is_ready=False),
+        pod("c", "rate", "10.1.0.3", labels=green),
+    )
+    pods = ["10.1.0.1", "10.1.0.2", "10.1.0.3"]
+    assert cluster.listed["rate"] == {
+        "addresses": ["10.96.0.1"],
+        "pods": pods,
+        "unready": ["10.1.0.2"],
+        "apart": ["10.1.0.2", "10.1.0.3"],
+    }
+    cluster.services(replace(rate, receivers=green))
+    assert cluster.listed["rate"]["apart"] == ["10.1.0.1"]
+    # A pod that joins another colour.
+    cluster.pods(pod("a", "rate", "10.1.0.1", labels=green))
+    assert "apart" not in cluster.listed["rate"]
+    cluster.pods(pod("a", "rate", "10.1.0.1", labels=blue))
+    cluster.services(rate)
+    assert "apart" not in cluster.listed["rate"]
+
+
 def test_the_same_content_has_the_same_bytes() -> None:
     one, other = Cluster(), Cluster()
     pods = [pod(str(n), name, f"10.1.0.{n}") for n, name in enumerate(("rate", "search", "rate", "search"), 1)]

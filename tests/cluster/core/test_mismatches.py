@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import dsl
-from admc.kubernetes.cluster.core.mismatches import findings, renewed
+from admc.kubernetes.cluster.core.mismatches import findings, labels_without_effect, renewed
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.records import Namespace, ServicePort
 from dsl.diagnostics.diagnostic import Severity
@@ -71,6 +72,30 @@ def test_a_name_outside_of_the_cluster() -> None:
 def test_a_service_without_selector() -> None:
     following = followed(SEARCH, service("rate", "10.96.0.1", selector={}, ports=(ServicePort(9000, 5),)))
     assert (only(following).code, only(following).severity) == ("ADM941", Severity.WARNING)
+
+
+def test_a_selector_that_is_not_used() -> None:
+    rate = replace(service("rate", "10.96.0.1", selector={}), unusable="it has 17 labels")
+    following = followed(SEARCH, rate)
+    item = only(following)
+    assert (item.code, item.severity) == ("ADM965", Severity.WARNING), "an error would hold back all new plans"
+    assert item.message.endswith("the Service `rate` in the namespace `shop` for `rate`")
+    assert str(item.cause).startswith("it has 17 labels; the Service counts as absent")
+    assert item.span is not None
+    assert item.span.line == 3
+
+
+def test_an_annotation_that_is_not_used() -> None:
+    rate = replace(service("rate", "10.96.0.1", ports=RATE.ports), fault="`app=web` is no label")
+    item = only(followed(SEARCH, rate))
+    assert (item.code, item.severity) == ("ADM967", Severity.WARNING)
+    assert "`admc.dev/pod-labels` of the Service `rate` in the namespace `shop`" in item.message
+    assert str(item.cause).startswith("`app=web` is no label; the pods that its selector selects")
+
+
+def test_the_labels_of_the_program_are_compared_with_those_of_all_colours() -> None:
+    colours = replace(RATE, receivers={"app": "rate", "colour": "blue"})
+    assert all_of(followed(SEARCH, colours)) == ()
 
 
 def test_headless_and_dual_stack_are_fine() -> None:
@@ -139,12 +164,35 @@ def test_the_hosts_network() -> None:
         (Namespace("shop", {}), "it has no label `admc.dev/controller`"),
         (Namespace("shop", {CONTROLLER: "other"}), "its label `admc.dev/controller` is `other`"),
         (Namespace("shop", {CONTROLLER: "prod"}, is_terminating=True), "it is being deleted"),
+        (Namespace("shop", {CONTROLLER: "prod"}, reserved="it is the server's"), "it is the server's"),
+        (Namespace("shop", {}, reserved="it is the server's"), "it is the server's"),
     ],
 )
 def test_a_namespace_that_takes_no_part(namespace: Namespace | None, cause: str) -> None:
     following = followed(namespace=namespace)  # its Services are absent, too: one cause, one finding
     item = only(following)
     assert (item.code, item.severity, item.cause) == ("ADM944", Severity.ERROR, cause)
+
+
+def test_the_hint_about_a_namespace_that_cannot_take_part_says_so() -> None:
+    """Its label decides nothing, so a finding that asks for the label would lead nowhere."""
+    elsewhere = "run the services in another namespace, or take them out of the program"
+    assert only(followed(namespace=Namespace("shop", {}, reserved="why"))).hint == elsewhere
+    labelled = only(followed(namespace=Namespace("shop", {CONTROLLER: "prod"}, reserved="why"))).hint
+    assert labelled == f"{elsewhere}; and take the label off: `kubectl label namespace shop admc.dev/controller-`"
+
+
+def test_a_label_without_effect_is_said_without_a_service_there() -> None:
+    spaces = (
+        Namespace("kube-public", {CONTROLLER: "other"}, reserved="why"),
+        Namespace("kube-system", {CONTROLLER: "prod"}, reserved="why"),
+        Namespace("mesh", {}, reserved="why"),
+        SHOP,
+    )
+    (item,) = labels_without_effect(spaces, "prod")
+    assert (item.code, item.severity, item.cause) == ("ADM944", Severity.WARNING, "why")
+    assert item.message == "the namespace `kube-system` has the label `admc.dev/controller=prod`, and takes no part"
+    assert item.hint == "take the label off: `kubectl label namespace kube-system admc.dev/controller-`"
 
 
 def test_a_namespace_that_loses_its_label() -> None:

@@ -300,10 +300,12 @@ class Walk:
 
     def _service(self, name: str, namespace: str, *, twist: bool = False) -> None:
         selector, port, external = {"app": name}, 8080 if name == "search" else 9000, ""
+        receivers: dict[str, str] = {}
         if twist and self.random.random() < 0.5:
             selector = self.random.choice(({"app": self.random.choice(APPS)}, {}, {"app": name, "tier": "web"}))
             port = self.random.choice((port, port, 7000))
             external = self.random.choice(("", "", "db.example"))
+            receivers = self.random.choice(({}, {**selector, "tier": "web"} if selector else {}))
         record = service(
             name,
             f"10.96.0.{APPS.index(name) + 1}",
@@ -312,6 +314,7 @@ class Walk:
             ports=(ServicePort(port, port),),
             external_name=external,
         )
+        record = replace(record, receivers=receivers)
         self.put("service", views.with_service, self.world.services, record.key, record)
 
     @staticmethod

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 from admc.base.checks import CheckVerdict, is_bad, text
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.doctor.checks import checks
 from admc.kubernetes.doctor.picture import Picture
+from admc.kubernetes.doctor.policies import Policy, policies_of
 from admc.manifests.documents import at
+from tests.cluster.tools import MissingError
+from tests.deploy.chart import installed, rendered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +22,8 @@ if TYPE_CHECKING:
 NOW = 1_800_000_000.0
 RECENT = "2027-01-15T07:59:55.000000Z"
 NAMESPACE = "admc-system"
-POLICY, GUARD = "admc-main-injections", "admc-main-guard"
+NAMES = [policy.name for policy in policies_of("main")]
+POLICY, GUARD, LABELS, DEFINITION, SERVICES = NAMES
 
 
 def named(name: str, namespace: str | None = None, **fields: Any) -> dict[str, Any]:
@@ -43,14 +48,27 @@ def program(name: str = "shop", controller: str = "main", **conditions: tuple[st
     return named(name, spec={"controller": controller}, status={"conditions": listed})
 
 
+def binding(policy: Policy, *actions: str, **fields: Any) -> dict[str, Any]:
+    spec = {"policyName": policy.name, "validationActions": list(actions or ("Deny",)), "paramRef": policy.parameter}
+    return named(policy.name, spec={key: value for key, value in {**spec, **fields}.items() if value is not None})
+
+
+def bound(name: str, *actions: str, **fields: Any) -> dict[str, Any]:
+    """The bindings of the chart, of which one differs."""
+    return {
+        policy.name: binding(policy, *actions, **fields) if policy.name == name else binding(policy)
+        for policy in policies_of("main")
+    }
+
+
 RIGHT = Picture(
     version={"gitVersion": "v1.36.2"},
     kinds={"resources": [{"name": "programs"}, {"name": "programs/status"}, {"name": "injections"}]},
     nodes=(node("a", "v1.36.2"), node("b", "v1.29.0-gke.1")),
     deployments=(deployment(),),
     leases={NAMESPACE: lease()},
-    policies={POLICY: named(POLICY), GUARD: named(GUARD)},
-    bindings={POLICY: named(POLICY), GUARD: named(GUARD)},
+    policies={name: named(name) for name in NAMES},
+    bindings=bound(""),
     webhook={"webhooks": [{"clientConfig": {"caBundle": "LS0t"}}]},
     endpoints={NAMESPACE: ({"endpoints": [{"conditions": {"ready": True}}, {"conditions": {"ready": True}}]},)},
     namespaces=(named("shop"),),
@@ -82,6 +100,9 @@ def test_an_installation_without_faults() -> None:
         "ok       active replica  `replica-1`\n"
         "ok       admission       admc-main-injections\n"
         "ok       admission       admc-main-guard\n"
+        "ok       admission       admc-main-guard-labels\n"
+        "ok       admission       admc-main-guard-needs-definition-of-injections\n"
+        "ok       admission       admc-main-guard-services\n"
         "ok       webhook         2 replicas answer it\n"
         "ok       namespaces      `shop`\n"
         "ok       programs        `shop`: Accepted=True, Programmed=True\n"
@@ -108,23 +129,52 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
         {"leases": {NAMESPACE: lease(renewed="2027-01-15T07:50:00Z")}},
         "renewed its Lease 600 s ago",
     ),
-    "no policy of admission": (
-        {"policies": {POLICY: ABSENT, GUARD: named(GUARD)}},
-        "there is no ValidatingAdmissionPolicy `admc-main-inj",
-    ),
-    "no binding": ({"bindings": {POLICY: ABSENT, GUARD: named(GUARD)}}, "there is no ValidatingAdmissionPolicyBinding"),
+    **{
+        f"no policy {name}": (
+            {"policies": {**RIGHT.policies, name: ABSENT}},
+            f"there is no ValidatingAdmissionPolicy `{name}`",
+        )
+        for name in NAMES
+    },
+    **{
+        f"no binding {name}": (
+            {"bindings": {**RIGHT.bindings, name: ABSENT}},
+            f"there is no ValidatingAdmissionPolicyBinding `{name}`",
+        )
+        for name in NAMES
+    },
     "a policy that the API server does not understand": (
         {
             "policies": {
+                **RIGHT.policies,
                 POLICY: {"status": {"typeChecking": {"expressionWarnings": [{"warning": "no such field"}]}}},
-                GUARD: named(GUARD),
             }
         },
         "no such field",
     ),
-    "half a guard": (
-        {"policies": {POLICY: named(POLICY), GUARD: ABSENT}},
-        "no ValidatingAdmissionPolicy `admc-main-guard`",
+    **{
+        f"a binding {name} that only audits": (
+            {"bindings": bound(name, "Audit")},
+            f"`validationActions` of the ValidatingAdmissionPolicyBinding `{name}` are not the chart's: Audit",
+        )
+        for name in NAMES
+    },
+    "a policy about objects that warns": (
+        {"bindings": bound(POLICY, "Warn", "Audit")},
+        "are not the chart's: Audit, Warn",
+    ),
+    "a binding without actions": ({"bindings": bound(GUARD, validationActions={})}, "are not the chart's: none"),
+    "a binding of another policy": (
+        {"bindings": bound(GUARD, policyName="mine")},
+        "`admc-main-guard` differs from the chart's in `policyName`; pods of guarded services start without their ADM",
+    ),
+    "a binding for some namespaces": (
+        {"bindings": bound(LABELS, matchResources={"namespaceSelector": {}})},
+        "`admc-main-guard-labels` differs from the chart's in `matchResources`",
+    ),
+    "a binding with another parameter": (
+        {"bindings": bound(DEFINITION, paramRef={"name": "mine.dev", "parameterNotFoundAction": "Deny"})},
+        "differs from the chart's in `paramRef`",
     ),
     "a webhook that the API server does not trust": (
         {"webhook": {"webhooks": [{"clientConfig": {}}]}},
@@ -137,6 +187,16 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
     "a namespace with Pod Security": (
         {"namespaces": ({"metadata": {"name": "shop", "labels": {"pod-security.kubernetes.io/enforce": "baseline"}}},)},
         "Pod Security refuses pods with an ADM",
+    ),
+    "the label at a namespace of Kubernetes": (
+        {"namespaces": (named("shop"), named("kube-system"))},
+        "`kube-system` has the label `admc.dev/controller=main`, and takes no part: it is a namespace of Kubernetes "
+        "itself, whose pods have to start without the webhook; take the label off: `kubectl label namespace "
+        "kube-system admc.dev/controller-`",
+    ),
+    "the label at the namespace of the server": (
+        {"namespaces": (named("shop"), named(NAMESPACE))},
+        "`admc-system` has the label `admc.dev/controller=main`, and takes no part: it is the namespace of the server",
     ),
     "a Program that no server reads": ({"programs": (program(),)}, "`shop` has no conditions"),
     "a Program that does not compile": (
@@ -160,8 +220,15 @@ def test_a_fault(case: str) -> None:
         ({"namespaces": ()}, "none takes part; `kubectl label namespace NAMESPACE admc.dev/controller=main`"),
         ({"webhook": ABSENT}, "none; pods get their ADMs from manifests alone"),
         (
-            {name: {POLICY: named(POLICY), GUARD: ABSENT} for name in ("policies", "bindings")},
+            {
+                name: {**getattr(RIGHT, name), **dict.fromkeys((GUARD, LABELS, DEFINITION, SERVICES), ABSENT)}
+                for name in ("policies", "bindings")
+            },
             "no guard; pods without their ADM start",
+        ),
+        (
+            {"bindings": bound(GUARD, "Warn", "Audit")},
+            "`admc-main-guard` warns of pods that it would refuse; the value `guard` of the chart is `Warn`",
         ),
         ({"programs": ()}, "none; a Program with `spec.controller: main` brings the policies"),
     ],
@@ -174,13 +241,19 @@ def test_what_is_still_to_do(changed: Mapping[str, Any], expected: str) -> None:
 
 def test_what_the_account_may_not_read_is_not_called_right() -> None:
     fields = ("kinds", "nodes", "deployments", "namespaces", "programs", "webhook")
-    policies = {POLICY: FORBIDDEN, GUARD: named(GUARD)}
+    policies, bindings = ({**part, POLICY: FORBIDDEN} for part in (RIGHT.policies, RIGHT.bindings))
     spaces = {NAMESPACE: FORBIDDEN}
-    alike: dict[str, Any] = {"leases": spaces, "endpoints": spaces, "policies": policies, "bindings": policies}
+    alike: dict[str, Any] = {"leases": spaces, "endpoints": spaces, "policies": policies, "bindings": bindings}
     for changed in (*({name: FORBIDDEN} for name in fields), *({name: value} for name, value in alike.items())):
         found = lines(**changed)
         assert set(found) == {CheckVerdict.UNKNOWN}, changed
         assert "user `me` cannot list it" in found[CheckVerdict.UNKNOWN]
+
+
+def test_a_namespace_that_takes_no_part_is_not_shown_as_one_that_does() -> None:
+    found = lines(namespaces=(named("kube-public"),))
+    assert "none takes part" in found[CheckVerdict.OPTIONAL]
+    assert "`kube-public` has the label" in found[CheckVerdict.BAD]
 
 
 @pytest.mark.parametrize("reason", ["RollingOut", "PodsNotReady", "Audit"])
@@ -193,7 +266,8 @@ def test_objects_of_any_form_are_no_traceback() -> None:
     odd: tuple[Any, ...] = ({}, {"metadata": []}, {"metadata": {"name": 1}, "status": 3, "spec": "x"})
     for each in odd:
         many = dict.fromkeys(("nodes", "namespaces", "programs"), (each,))
-        parts = {"leases": {NAMESPACE: each}, "policies": {POLICY: each}, "bindings": {POLICY: each}}
+        alike = dict.fromkeys(NAMES, each)
+        parts = {"leases": {NAMESPACE: each}, "policies": alike, "bindings": alike}
         parts |= {"endpoints": {NAMESPACE: (each,)}, "webhook": each}
         checks("main", RIGHT._replace(version=each, kinds=each, **many, **parts), NOW)
         namespace = str(at(each, ("metadata", "namespace")))
@@ -203,3 +277,26 @@ def test_objects_of_any_form_are_no_traceback() -> None:
 def test_text_of_the_cluster_is_escaped() -> None:
     found = lines(leases={NAMESPACE: lease("\x1b[31mred")})
     assert "\x1b" not in found[CheckVerdict.GOOD]
+
+
+def test_every_policy_of_the_chart_is_checked_with_its_binding() -> None:
+    found = {each["metadata"]["name"]: each["spec"] for each in installed() if each["kind"].endswith("PolicyBinding")}
+    names = [each["metadata"]["name"] for each in installed() if each["kind"] == "ValidatingAdmissionPolicy"]
+    assert sorted(names) == sorted(found) == sorted(NAMES)
+    assert found == {policy.name: binding(policy)["spec"] for policy in policies_of("main")}
+
+
+def test_the_value_guard_is_about_the_policies_of_the_guard() -> None:
+    def bindings(value: str) -> dict[str, Any]:
+        try:
+            text = rendered("--set", f"guard={value}")
+        except MissingError as error:
+            pytest.skip(str(error))
+        objects = [each for each in yaml.safe_load_all(text) if each]
+        return {each["metadata"]["name"]: each for each in objects if each["kind"].endswith("PolicyBinding")}
+
+    of_guard = {policy.name for policy in policies_of("main") if policy.is_of_guard}
+    assert set(NAMES) - bindings("Off").keys() == of_guard
+    shown = checks("main", RIGHT._replace(bindings=bindings("Warn")), NOW)
+    assert not is_bad(shown)
+    assert sum(check.verdict is CheckVerdict.OPTIONAL for check in shown) == len(of_guard)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
+from admc.kubernetes.doctor.policies import policies_of
 from tests.cluster.api.made_server import kubeconfig, served
 from tests.cluster.node.cluster import path_of
 from tests.deploy.chart import NAME, NAMESPACE, installed
@@ -64,6 +65,13 @@ def test_half_an_installation_and_a_whole_one(
     whole = admc(*arguments)
     assert whole.code == 0, whole.out
     assert "ok       active replica  `one`" in whole.out
+    for policy in policies_of("main"):
+        assert f"ok       admission       {policy.name}\n" in whole.out
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/admc-main-guard-labels"
+    api.request("PATCH", path, {"spec": {"validationActions": ["Audit"]}}, "application/merge-patch+json")
+    audited = admc(*arguments)
+    assert audited.code == 1
+    assert "of the ValidatingAdmissionPolicyBinding `admc-main-guard-labels` are not the chart's: Audit" in audited.out
 
 
 def trust(api: ApiServer) -> None:

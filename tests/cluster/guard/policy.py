@@ -56,7 +56,7 @@ def injection(
 def guard(installation: Installation = INSTALLATION) -> list[Json]:
     """The policies of the guard, each with its binding, with the names and the images of another installation."""
     found = [each for each in installed() if each["metadata"]["name"].startswith(f"{NAME}-guard")]
-    assert len(found) == 6
+    assert len(found) == 8
     text = json.dumps(found)
     for old, new in (
         (NAME, f"admc-{installation.name}"),

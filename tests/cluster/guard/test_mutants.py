@@ -155,7 +155,7 @@ def test_without_any_clause_another_pod_passes(new_cluster_api: Callable[..., Ap
 
 NEEDLESS: Final = {
     "0: all of it": "such a pod has the ADM of another service, too; this says why in other words",
-    "13: c.?restartPolicy.orValue('') == 'Always'": "the API server takes a startup probe with no other value",
+    "14: c.?restartPolicy.orValue('') == 'Always'": "the API server takes a startup probe with no other value",
     "ingress: a[3].size() <= 6143": "it bounds the time alone: a rule refuses such a list",
     "egress: a[a.size() - 1].size() <= 6143": "it bounds the time alone: a rule refuses such a list",
 }
@@ -203,7 +203,7 @@ NEEDED: Final = {"ending": 1, "silent": 4, "newer": 3}
 def test_the_definition_has_to_be_there_and_served(new_cluster_api: Callable[..., ApiServer]) -> None:
     """Other kinds stand for `Injection`."""
     api, path = new_cluster_api(), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    policy, binding = guard()[4:]
+    policy, binding = guard()[4:6]
     for name, definition in {"good": crd("good"), **DEFINITIONS}.items():
         api.request("POST", path, definition)
         if name == "ending":

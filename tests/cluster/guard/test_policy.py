@@ -11,9 +11,12 @@ import pytest
 
 from admc.kubernetes.cluster.injections.guarded import MOST_PORTS
 from admc.kubernetes.cluster.injections.objects import PATH
+from admc.kubernetes.cluster.names import CONTROLLER, SYSTEM_NAMESPACES
 from admc.kubernetes.inject.containers import Form
-from admc.kubernetes.inject.model import PodNeeds
-from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection
+from admc.kubernetes.inject.model import PodNeeds, TemplateFinding
+from admc.kubernetes.inject.recognised import recognised
+from admc.kubernetes.inject.services import service_of
+from admc.kubernetes.inject.spec import Captures, Required, ServiceInjection, injection_spec
 from emitters.interception.pod import PodCaptures
 from tests.cluster.guard import pods
 from tests.cluster.guard.changes import ATTACHED, attached, furnish, image, labels, reported
@@ -32,7 +35,7 @@ from tests.cluster.guard.policy import (
 )
 from tests.cluster.objects import as_a_webhook_does, container
 from tests.inject.released import HERE, file_of
-from tests.inject.test_recognised import INSTALLATION, TOLERATED
+from tests.inject.test_recognised import INSTALLATION, SECRET, TOLERATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +113,95 @@ def test_what_passes_too(shop: Guarded, name: str) -> None:
     assert passes(shop.create(pods.altered({**pods.TOLERATED_MORE, **pods.NOT_SEEN}[name])))
 
 
+APPARMOR = "container.apparmor.security.beta.kubernetes.io"
+
+
+def test_the_annotation_for_a_profile_of_apparmor(shop: Guarded) -> None:
+    """The API server writes the field for the annotation, so that the same value has to pass in both forms."""
+
+    def annotated(name: str, profile: str) -> Json:
+        made = pods.rate()
+        made["metadata"].setdefault("annotations", {})[f"{APPARMOR}/{name}"] = profile
+        return made
+
+    for name in ("admc-rules", "admc-proxy", "admc-wait"):
+        status, stored = shop.create(annotated(name, "runtime/default"))
+        assert status == 201, stored.get("message")
+        profiles = {
+            each["name"]: each["securityContext"].get("appArmorProfile") for each in stored["spec"]["initContainers"]
+        }
+        assert profiles[name] == {"type": "RuntimeDefault"}
+        assert name in recognised(stored, INSTALLATION).names
+        why = said(shop.create(annotated(name, "unconfined")))
+        assert f"is not as admc writes it: `appArmorProfile` of `{name}`; create the pod again" in why
+
+
+def test_what_admc_does_not_write_is_named(shop: Guarded) -> None:
+    """In any order: maps of CEL have none."""
+
+    def fields(spec: Json) -> None:
+        spec["initContainers"][0]["tty"] = True
+        spec["initContainers"][2] |= {"stdin": True, "workingDir": "/x"}
+
+    def rights(spec: Json) -> None:
+        spec["initContainers"][0]["securityContext"].update(privileged=False, runAsGroup=None, procMount="Default")
+        spec["initContainers"][1]["securityContext"].update(runAsUser=7, procMount="Default")
+
+    why = said(shop.create(pods.altered(fields)))
+    assert named_in(why, "fields that admc does not write: ") == {
+        "`tty` of `admc-rules`",
+        "`stdin` of `admc-wait`",
+        "`workingDir` of `admc-wait`",
+    }
+    why = said(shop.create(pods.altered(rights)))
+    assert named_in(why, "is not as admc writes it: ") == {
+        "`runAsGroup` of `admc-rules`",
+        "`runAsUser` of `admc-proxy`",
+    }
+
+
+def test_variables_and_mounts_that_admc_does_not_write_are_named(shop: Guarded) -> None:
+    def variables(spec: Json) -> None:
+        spec["initContainers"][0]["env"] = [{"name": "HTTPS_PROXY", "value": SECRET}, {"name": "AWS_REGION"}]
+        spec["initContainers"][1]["env"].append({"name": "LD_PRELOAD", "value": SECRET})
+
+    def mounts(spec: Json) -> None:
+        spec["initContainers"][2]["volumeMounts"].append({"name": "mine", "mountPath": "/usr/bin", "readOnly": True})
+        spec["initContainers"][1]["volumeMounts"][0]["readOnly"] = False
+
+    why = said(shop.create(pods.altered(variables)))
+    assert named_in(why, "environment variables that admc does not write: ") == {
+        "`HTTPS_PROXY` of `admc-rules`",
+        "`LD_PRELOAD` of `admc-proxy`",
+    }
+    assert SECRET not in why
+    why = said(shop.create(pods.altered(mounts)))
+    assert named_in(why, "mounts that admc does not write, or not so: ") == {
+        "`/usr/bin` of `admc-wait`",
+        "`/run/admc/config` of `admc-proxy`",
+    }
+    for change, what in (
+        (lambda spec: spec["initContainers"][1].pop("env"), "`POD_NAME` twice or not at all"),
+        (lambda spec: spec["initContainers"][2]["volumeMounts"].pop(), "lacks a mount"),
+    ):
+        assert what in said(shop.create(pods.altered(change)))
+
+
+def test_a_long_list_is_cut(shop: Guarded) -> None:
+    """The API server shows no message of more than 5 KB, but the expression."""
+    many = [{"name": f"VARIABLE_{number}_{'X' * 60}", "value": "x"} for number in range(200)]
+    why = said(shop.create(pods.altered(lambda spec: spec["initContainers"][0].update(env=many))))
+    assert "that admc does not write: `VARIABLE_0_XX" in why
+    assert "...; create the pod again" in why
+    assert len(why) < 1_000
+
+
+def named_in(why: str, before: str) -> set[str]:
+    _, is_there, rest = why.partition(before)
+    assert is_there, why
+    return set(rest.partition("; ")[0].split(", "))
+
+
 def test_what_the_webhook_of_eks_adds_passes(shop: Guarded) -> None:
     assert passes(shop.create(pods.altered(as_a_webhook_does)))
 
@@ -170,6 +262,47 @@ def test_a_pod_of_two_services_is_refused(own_shop: Guarded) -> None:
     # A second service that needs the wait alone is no contradiction.
     shop.inject({"rate": row("rate"), "second": row("caller", {"role": "second"})})
     until(lambda: not said(shop.create(made)))
+
+
+@pytest.mark.parametrize("name", SYSTEM_NAMESPACES)
+def test_namespaces_that_the_webhook_leaves_out_are_left_out_here_too(
+    own_shop: Guarded, cluster_api: ApiServer, name: str
+) -> None:
+    """Nothing would put an ADM into a pod there, so that it could only be refused."""
+    with guarded(cluster_api, name) as left_out:
+        left_out.inject(rows())
+        # An API server reads the objects of a kind in order, so after this one it has read that one, too.
+        own_shop.inject({"late": row("geo", {"app": "late"})})
+        until(lambda: said(own_shop.create(pods.pod(PodNeeds("", None, waits=False), {"app": "late"}))))
+        for service in NEEDS:
+            assert passes(left_out.create(pods.bare(service)))
+        unlabelled = {"metadata": {"labels": {CONTROLLER: None}}}
+        left_out.request("PATCH", f"/api/v1/namespaces/{name}", unlabelled, "application/merge-patch+json")
+
+
+def test_a_pod_of_two_services_is_not_sent_to_the_webhook_again(own_shop: Guarded) -> None:
+    """One needs an ADM, and the other the wait alone or nothing that is required yet: the webhook leaves the pod as it
+    is, so that its creation with the webhook on would end here again."""
+    both = pods.bare()
+    both["metadata"]["labels"]["role"] = "second"
+    pairs = {"second": row("caller", {"role": "second"}), "third": replace(UNGUARDED, selector={"role": "second"})}
+    for name, second in pairs.items():
+        own_shop.inject({"rate": row("rate"), name: second})
+        said_of_both = (
+            f"; it has the labels of `rate` and of `{name}`, and a pod of two services gets no ADM and no wait"
+        )
+        until(lambda what=said_of_both: what in said(own_shop.create(both)))  # type: ignore[misc]
+        why = said(own_shop.create(both))
+        assert why.endswith(
+            "(ADM926); give it the labels of one of them, or declare one service with the ports of both"
+        )
+        assert "admc inject" not in why
+        assert "create the pod again with the webhook" in said(own_shop.create(pods.bare()))
+        finding = service_of(
+            injection_spec("shop", "", {"rate": row("rate"), name: second}), both["metadata"]["labels"]
+        )
+        assert isinstance(finding, TemplateFinding)
+        assert (finding.code, finding.message) == ("ADM926", f"its pods are those of `rate` and `{name}`")
 
 
 def row(service: str, labels: dict[str, str] | None = None) -> ServiceInjection:

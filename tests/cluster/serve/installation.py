@@ -49,6 +49,11 @@ class Installation:
     """Of the server; None: the administrator's."""
 
     @property
+    def system(self) -> str:
+        """The namespace of the server, which takes no part."""
+        return f"{self.name}-system"
+
+    @property
     def reach(self) -> str:
         return f"localhost:{self.port}"
 
@@ -70,7 +75,7 @@ class Installation:
         own = self.folder / secrets.token_hex(4)
         own.mkdir()
         kubeconfig = self.kubeconfig or self.api.kubeconfig
-        arguments = ["--cluster", self.name, "--namespace", self.namespace, "--kubeconfig", str(kubeconfig)]
+        arguments = ["--cluster", self.name, "--namespace", self.system, "--kubeconfig", str(kubeconfig)]
         if not own_authority:
             certificate, key = self.authority.issue(dns=("localhost",)).write(own, "server")
             (own / "ca.crt").write_bytes(self.authority.certificate)
@@ -82,11 +87,11 @@ class Installation:
 
     # ---- objects ----
 
-    def service(self, name: str, port: int, **spec: Any) -> None:
+    def service(self, name: str, port: int, *, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
         body = {
             "apiVersion": "v1",
             "kind": "Service",
-            "metadata": {"name": name},
+            "metadata": {"name": name, "annotations": dict(annotations or {})},
             "spec": {"selector": {"app": name}, "ports": [{"port": port}], **spec},
         }
         self.api.apply(f"/api/v1/namespaces/{self.namespace}/services/{name}", body)
@@ -100,6 +105,7 @@ class Installation:
         *,
         redirected: bool = True,
         waits: bool = False,
+        labels: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> dict[str, Any]:
         """A pod as the kubelet would show it once it runs; there is no kubelet."""
@@ -107,7 +113,7 @@ class Installation:
         template = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "labels": {"app": service}},
+            "metadata": {"name": name, "labels": {"app": service, **(labels or {})}},
             "spec": {
                 "serviceAccountName": "default",
                 "containers": [{"name": "app", "image": "none", "securityContext": context}],
@@ -162,7 +168,7 @@ class Installation:
         """In the namespace of the server. `_` in the names of `binary` stands for `.`."""
         packed = {key.replace("_", "."): base64.b64encode(content).decode() for key, content in binary.items()}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-        path = f"/api/v1/namespaces/{self.namespace}/configmaps/{name}"
+        path = f"/api/v1/namespaces/{self.system}/configmaps/{name}"
         self.api.apply(path, {**body, "data": data or {}, "binaryData": packed})
 
     def status(self, name: str | None = None) -> Mapping[str, Any]:
@@ -227,4 +233,6 @@ def installation(api: ApiServer, folder: Path, *, defined: bool = True) -> Insta
     api.apply(f"/api/v1/namespaces/{name}", body)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     api.apply(f"/api/v1/namespaces/{name}/serviceaccounts/default", account)
-    return Installation(api, name, name, folder, free_port(), Authority())
+    made = Installation(api, name, name, folder, free_port(), Authority())
+    api.apply(f"/api/v1/namespaces/{made.system}", {**body, "metadata": {"name": made.system}})
+    return made

@@ -101,7 +101,7 @@ def test_another_network_policy_that_admits_more_is_named(running: Running) -> N
 
 def test_a_plan_that_is_altered_or_deleted_is_written_again(running: Running) -> None:
     shop = running.shop
-    index = f"/api/v1/namespaces/{shop.namespace}/configmaps/admc-{shop.name}-plan"
+    index = f"/api/v1/namespaces/{shop.system}/configmaps/admc-{shop.name}-plan"
     written = shop.until(lambda: running.get(index))
     shop.api.request("PATCH", index, {"data": {"index.json": "{}"}}, MERGE)
     shop.until(lambda: (running.get(index) or written)["data"] == written["data"])
@@ -114,7 +114,7 @@ def test_a_plan_that_is_altered_or_deleted_is_written_again(running: Running) ->
 @pytest.mark.parametrize("what", ["state", "part"])
 def test_a_stored_state_that_is_deleted_is_stored_again(running: Running, what: str) -> None:
     shop = running.shop
-    secrets = f"/api/v1/namespaces/{shop.namespace}/secrets"
+    secrets = f"/api/v1/namespaces/{shop.system}/secrets"
 
     def names() -> list[str]:
         return [each["metadata"]["name"] for each in shop.api.request("GET", secrets)["items"]]

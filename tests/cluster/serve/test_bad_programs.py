@@ -134,7 +134,7 @@ def test_files_in_config_maps_that_are_not_as_the_program_names_them(running: Ru
     right = good(shop).replace(b"gold", b"silver")
     named = {"configMaps": [{"name": "files", "sha256": sha256(right)}]}
     shop.program_of(named)
-    where = f"`files` in the namespace `{shop.namespace}`"
+    where = f"`files` in the namespace `{shop.system}`"
     assert f"ADM932: there is no ConfigMap {where}; apply it there" in shop.said("Accepted", "ConfigMapMissing")
     running.stays()
     shop.config_map("files", {"policies.adm": GOOD})

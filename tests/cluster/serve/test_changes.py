@@ -89,7 +89,7 @@ def test_a_restarted_server_knows_the_services_of_a_program_that_is_gone(shop: I
         shop.until(lambda: shop.condition("Programmed")[1] == "NotInSync")
         shop.until(lambda: row(server)["unlisted"] == [])
         state = row(server)["state"]
-        secret = f"/api/v1/namespaces/{shop.namespace}/secrets/admc-{shop.name}-state"
+        secret = f"/api/v1/namespaces/{shop.system}/secrets/admc-{shop.name}-state"
         shop.until(lambda: shop.api.request("GET", secret).get("data"))
     shop.api.request("DELETE", f"/apis/admc.dev/v1alpha1/programs/{shop.name}")
     with shop.server() as server:

@@ -55,7 +55,7 @@ def test_the_active_replica_says_who_it_is_and_what_it_asks_of_the_api_server(sh
     with shop.server() as server:
         shop.program(AT_EGRESS)
         shop.until(lambda: shop.condition("Accepted")[0] == "True")
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{shop.namespace}/leases/admc-{shop.name}"
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{shop.system}/leases/admc-{shop.name}"
         row = server.status()["server"]
         assert row["role"] == "active"
         assert row["holder"] == shop.api.request("GET", lease)["spec"]["holderIdentity"]

@@ -152,6 +152,31 @@ def test_an_object_of_an_earlier_server_has_no_requirement(shop: Installation) -
         shop.until(lambda: required(shop) == {"web": WEB})
 
 
+def test_after_an_earlier_server_a_service_is_guarded_again_when_no_pod_lacks_anything(
+    guarded_shop: Installation,
+) -> None:
+    """The earlier one writes the object as this one does, without what it does not know."""
+    shop, path = guarded_shop, PATH.format(guarded_shop.namespace, guarded_shop.name)
+    with shop.server():
+        shop.program(AT_EGRESS)
+        shop.until(lambda: required(shop) == {"web": WEB})
+        shop.until(lambda: refusal(shop, "web"))
+    stored = shop.api.request("GET", path)
+    for row in stored["spec"]["services"].values():
+        row.pop("required", None)
+    metadata = {key: stored["metadata"][key] for key in ("name", "labels", "ownerReferences")}
+    shop.api.apply(path, {**{key: stored[key] for key in ("apiVersion", "kind", "spec")}, "metadata": metadata}, "admc")
+    shop.until(lambda: not refusal(shop, "web"))
+    shop.pod("web-2", "web", "10.77.0.9")
+    with shop.server():
+        lacking(shop, "web-2")
+        time.sleep(2.5)
+        assert required(shop) == {}
+        shop.remove_pod("web-2")
+        shop.until(lambda: required(shop) == {"web": WEB})
+        shop.until(lambda: refusal(shop, "web"))
+
+
 def _spec(shop: Installation) -> Any:
     try:
         return shop.api.request("GET", PATH.format(shop.namespace, shop.name))["spec"]
@@ -199,8 +224,11 @@ def test_without_its_service_the_last_selector_stays(guarded_shop: Installation)
         time.sleep(2.5)
         assert required(shop) == {"web": WEB}
         assert "`web` is guarded" in refusal(shop, "web")
-        shop.service("web", 8080, selector={"role": "web"})
-        shop.until(lambda: (_spec(shop) or {})["services"]["web"]["selector"] == {"role": "web"})
+        with pytest.raises(ApiError, match="`web`, which is guarded, and its selector lacks app=web: "):
+            shop.service("web", 8080, selector={"role": "web"})
+        more = {"app": "web", "role": "front"}
+        shop.service("web", 8080, selector=more)
+        shop.until(lambda: (_spec(shop) or {})["services"]["web"]["selector"] == more)
         shop.until(lambda: not refusal(shop, "web"))
 
 

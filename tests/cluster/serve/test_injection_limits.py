@@ -1,39 +1,212 @@
-"""An `Injection` that would be larger than the API server takes, at a real API server."""
+"""Selectors with many labels, at a real API server: they cost their own service, and hold no other plan back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from admc.kubernetes.cluster.injections.objects import PATH
+from admc.kubernetes.inject.selectors import MAX_CHARACTERS, MAX_LABELS
+from admc.kubernetes.inject.spec import ServiceInjection, injection_spec, read_spec, to_json
+from tests.cluster.api_server import ApiError
 
 if TYPE_CHECKING:
     from tests.cluster.serve.installation import Installation
 
-SENDERS = [f"sender{number:02}" for number in range(40)]
-LABELS = {f"{'d' * 60}.{'e' * 60}.{'f' * 60}.example/{'k' * 58}-{number:02}": "v" * 60 for number in range(99)}
-"""With one more as many as a selector may have in an `Injection`. All selectors together have more than 1 MB."""
-PROGRAM = f"""\
+TWO = """\
+app shop
+service cart  { http 8081  namespace NAMESPACE }
+service front { http 8080  namespace NAMESPACE-two }
+service back  { http 8081  namespace NAMESPACE-two }
+call front -> back, cart
+policy p = set_request_header(name: "x-tier", value: "gold") on front -> back
+pin p at SIDE
+policy q = set_request_header(name: "x-tier", value: "gold") on front -> cart
+pin q at ingress
+"""
+AT_EGRESS, AT_INGRESS = (TWO.replace("SIDE", side) for side in ("egress", "ingress"))
+NEEDS = {
+    AT_EGRESS: {"front": {"ingress": [], "egress": [8081]}},
+    AT_INGRESS: {"back": {"ingress": [8081], "egress": []}},
+}
+"""Of the pods of the second namespace."""
+
+
+def labels(number: int) -> dict[str, str]:
+    return {"app": "cart", **{f"label-{index:03}": "x" for index in range(number - 1)}}
+
+
+SELECTORS = {
+    "as many labels as are used": labels(MAX_LABELS),
+    "one more": labels(MAX_LABELS + 1),
+    "as many as an `Injection` can have": labels(100),
+    "one more than that": labels(101),
+    "labels that are long together": {f"{'d' * 253}/{'k' * 62}{index}": "v" * 63 for index in range(3)},
+    "1.2 MB": {f"{'d' * 253}/{index:063}": "v" * 63 for index in range(3_200)},
+}
+
+
+@pytest.fixture
+def two(shop: Installation) -> Installation:
+    """With a second namespace that takes part. No service has pods, so that each plan is in force at once."""
+    for name in ("web-1", "cart-1"):
+        shop.remove_pod(name)
+    metadata = {"name": f"{shop.namespace}-two", "labels": {"admc.dev/controller": shop.name}}
+    shop.api.apply(
+        f"/api/v1/namespaces/{metadata['name']}", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    )
+    for name, port in (("front", 8080), ("back", 8081)):
+        spec = {"selector": {"app": name}, "ports": [{"port": port}]}
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+        shop.api.apply(f"/api/v1/namespaces/{shop.namespace}-two/services/{name}", body)
+    return shop
+
+
+def rows(shop: Installation, namespace: str = "") -> dict[str, Any]:
+    """The services in the object of a namespace."""
+    found: dict[str, Any] = shop.api.request("GET", PATH.format(namespace or shop.namespace, shop.name))
+    return found["spec"]["services"]  # type: ignore[no-any-return]
+
+
+def captured_in_two(shop: Installation) -> dict[str, Any]:
+    services = rows(shop, f"{shop.namespace}-two")
+    return {name: row["captures"] for name, row in services.items() if "captures" in row}
+
+
+def test_a_selector_with_many_labels_costs_its_own_service_alone(two: Installation) -> None:
+    programs = [AT_EGRESS, AT_INGRESS]
+    with two.server() as server:
+        two.program(programs[0])
+        two.said("Programmed", "Programmed")
+        two.until(lambda: "required" in rows(two)["cart"])
+        guarded = rows(two)["cart"]
+        assert guarded["selector"] == {"app": "cart"}
+        for name, selector in SELECTORS.items():
+            programs.reverse()
+            two.service("cart", 8081, selector={"app": "cart"})
+            two.until(lambda: rows(two)["cart"] == guarded)
+            two.service("cart", 8081, selector=selector)
+            is_used = selector == labels(MAX_LABELS)
+            if is_used:
+                two.until(lambda: rows(two)["cart"]["selector"] == labels(MAX_LABELS))
+            else:
+                said = two.said("Resolved", "Resolved", "ADM965: admc does not use the selector of the Service `cart`")
+                assert f"in the namespace `{two.namespace}`" in said
+                assert "give the Service a selector with fewer or shorter labels" in said
+            plan = two.plan()
+            two.program(programs[0])
+            two.until(lambda: two.plan() not in ("", plan))  # noqa: B023 - it is called at once
+            two.said("Programmed", "Programmed")
+            two.until(lambda: captured_in_two(two) == NEEDS[programs[0]])
+            assert is_used or rows(two)["cart"] == guarded, f"{name}: its last selector stays"
+        assert not server.events("injection_not_written")
+
+
+ODD = [
+    {"a b": "x"},
+    {"UPPER.example/a": "x"},
+    {"a_b.example/c": "x"},
+    {"a..b/c": "x"},
+    {"-a/c": "x"},
+    {"é": "x"},
+    {"a/b/c": "x"},
+    {"/a": "x"},
+    {"a/": "x"},
+    {"a=b": "x"},
+    {"a\n": "x"},
+    {"k" * 64: "x"},
+    {"_a": "x"},
+    {"a": "x\n"},
+    {"a": "é"},
+    {"a": "v" * 64},
+    {"a": "-x"},
+    {"a": "x,y"},
+    {"a": ""},
+    {"A.b_c-d": "A.b_c-d"},
+    {f"{'d' * 253}/{'K' * 63}": "V" * 63},
+    {f"{'d' * 254}/k": "x"},
+    {"0": "0"},
+]
+
+
+def test_labels_that_a_service_can_have_can_stand_in_an_object(shop: Installation) -> None:
+    taken = 0
+    for selector in ODD:
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "odd"}}
+        body["spec"] = {"selector": selector, "ports": [{"port": 80}]}
+        try:
+            shop.api.request("POST", f"/api/v1/namespaces/{shop.namespace}/services?dryRun=All", body)
+        except ApiError as error:
+            if error.status != 422:
+                raise
+            continue
+        taken += 1
+        spec = injection_spec("shop", shop.reach, {"odd": ServiceInjection(selector, waits=True)})
+        assert read_spec(to_json(spec)) == spec
+        metadata = {"name": shop.name, "namespace": shop.namespace}
+        body = {"apiVersion": "admc.dev/v1alpha1", "kind": "Injection", "metadata": metadata, "spec": to_json(spec)}
+        path = f"/apis/admc.dev/v1alpha1/namespaces/{shop.namespace}/injections?dryRun=All"
+        shop.api.request("POST", path, body)
+    assert 0 < taken < len(ODD)
+
+
+# ---- what the bound leaves ----
+
+MANY = 640
+"""Services of one namespace, whose selectors at the bound have more than 1 MB together."""
+SENDERS = [f"sender-{number:03}" for number in range(MANY)]
+TOGETHER = f"""\
 app shop
 service {", ".join(SENDERS)} {{ http 8080  namespace NAMESPACE }}
 service cart {{ http 8081  namespace NAMESPACE }}
+service front {{ http 8080  namespace NAMESPACE-two }}
+service back  {{ http 8081  namespace NAMESPACE-two }}
 call {", ".join(SENDERS)} -> cart
-@egress
+call front -> back
 policy p = set_request_header(name: "x-tier", value: "gold") on * -> cart
+pin p at CART
+policy q = set_request_header(name: "x-tier", value: "gold") on front -> back
+pin q at BACK
 """
 
 
-def test_a_plan_whose_object_would_be_too_large_is_not_begun(shop: Installation) -> None:
+def at_the_bound(name: str) -> dict[str, str]:
+    """The first label stands in the index, too."""
+    own = {f"{'d' * 253}/{'k' * 63}": name}
+    left = MAX_CHARACTERS - sum(map(len, (*own, *own.values())))
+    for index in range(MAX_LABELS - 1):
+        own[f"{index:02}".ljust(left // (MAX_LABELS - 1) - 1, "k")] = "v"
+    return own
+
+
+def program(cart: str, back: str) -> str:
+    return TOGETHER.replace("CART", cart).replace("BACK", back)
+
+
+def test_of_selectors_that_are_too_large_together_only_their_namespace_waits(two: Installation) -> None:
     for name in SENDERS:
-        shop.service(name, 8080, selector={**LABELS, "app": name})
-    with shop.server() as server:
-        shop.program(PROGRAM)
-        said = shop.said("Accepted", "InjectionTooLarge")
-        assert "ADM955" in said
-        assert f"namespace `{shop.namespace}`" in said
-        assert shop.condition("Programmed")[0] == "False"
-        assert server.status()["server"]["state"] in (None, "")
+        two.service(name, 8080, clusterIP="None")
+    with two.server():
+        two.program(program("egress", "egress"))
+        two.said("Programmed", "Programmed")
         for name in SENDERS:
-            shop.service(name, 8080)
-        shop.said("Programmed", "Programmed")  # no pod is of these services
-        written = shop.api.request("GET", PATH.format(shop.namespace, shop.name))
-        assert written["spec"]["services"][SENDERS[0]]["selector"] == {"app": SENDERS[0]}
+            two.service(name, 8080, clusterIP="None", selector=at_the_bound(name))
+        said = two.said("Programmed", "InjectionTooLarge")
+        assert f"ADM955: the `Injection` `{two.name}` of namespace `{two.namespace}` would be too large" in said
+        before = rows(two)
+        assert before.keys() == {"cart", *SENDERS}, "nothing is cut"
+        # A plan that needs nothing new in this namespace.
+        two.program(program("egress", "ingress"))
+        two.until(lambda: captured_in_two(two) == NEEDS[AT_INGRESS])
+        two.said("Programmed", "InjectionTooLarge")
+        plan = two.plan()
+        # A plan that needs an ADM at `cart`.
+        two.program(program("ingress", "ingress"))
+        assert "ADM955" in two.said("Accepted", "InjectionTooLarge")
+        assert two.plan() == plan
+        assert rows(two) == before
+        for name in SENDERS:
+            two.service(name, 8080, clusterIP="None")
+        two.said("Programmed", "Programmed")
+        assert "captures" in rows(two)["cart"]

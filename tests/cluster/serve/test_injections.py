@@ -133,7 +133,7 @@ def test_a_plan_is_not_begun_before_its_object_is_written(shop: Installation, re
     with shop.server() as server:
         shop.program(AT_EGRESS)
         said = shop.said("Accepted", "InjectionNotWritten")
-        assert "ADM956: an `Injection` object cannot be written" in said
+        assert f"ADM956: the `Injection` object of namespace `{shop.namespace}` cannot be written" in said
         assert shop.condition("Programmed")[0] == "False"
         assert server.status()["server"]["state"] in (None, "")
         remove(shop.api, policy(shop.name, "true"))
@@ -268,6 +268,8 @@ def test_what_inject_says_if_there_is_nothing_to_go_by(shop: Installation, injec
     for run, said in (
         (inject(pod("web")), f"there is no `Injection` `{shop.name}` in namespace `{shop.namespace}`"),
         (inject(pod("web")), f"`admc.dev/controller={shop.name}`"),
+        (inject(pod("web"), namespace="kube-system"), "so it takes part in no installation"),
+        (inject(pod("web"), namespace="kube-system"), "give the pods another namespace"),
         (inject(pod("web"), kubeconfig=stranger), "the API server does not permit to read the `Injection`"),
         (inject(pod("web"), kubeconfig=stranger), "has the verb `get` on `injections.admc.dev`"),
         (inject(pod("web"), kubeconfig=closed), "the API server does not answer"),

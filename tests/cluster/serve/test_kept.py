@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def path(shop: Installation) -> str:
-    return f"/api/v1/namespaces/{shop.namespace}/secrets/admc-{shop.name}-state"
+    return f"/api/v1/namespaces/{shop.system}/secrets/admc-{shop.name}-state"
 
 
 def serve_and_kill(shop: Installation) -> str:
@@ -53,7 +53,7 @@ def test_a_damaged_state_at_rest_is_reported_and_the_server_begins_with_what_it_
 
 def test_a_damaged_state_is_in_the_condition_also_where_the_program_is_refused(shop: Installation) -> None:
     serve_and_kill(shop)
-    secrets = f"/api/v1/namespaces/{shop.namespace}/secrets"
+    secrets = f"/api/v1/namespaces/{shop.system}/secrets"
     names = [each["metadata"]["name"] for each in shop.api.request("GET", secrets)["items"]]
     for name in names:
         if "-part-" in name:
@@ -61,6 +61,6 @@ def test_a_damaged_state_is_in_the_condition_also_where_the_program_is_refused(s
     shop.program("half of")
     with shop.server():
         said = shop.said("Accepted", "NotCompiled", "ADM854")
-        assert f"the stored state `{shop.namespace}/admc-{shop.name}-state` cannot be used (its part `" in said
+        assert f"the stored state `{shop.system}/admc-{shop.name}-state` cannot be used (its part `" in said
         shop.program(PROGRAM.replace("SIDE", "egress"))
         shop.until(lambda: shop.condition("Accepted")[0] == "True")

@@ -41,11 +41,11 @@ SOON = 2 * LOOK_SECONDS + 10
 
 
 def secret_path(shop: Installation) -> str:
-    return f"/api/v1/namespaces/{shop.namespace}/secrets/admc-{shop.name}-authority"
+    return f"/api/v1/namespaces/{shop.system}/secrets/admc-{shop.name}-authority"
 
 
 def secrets_named(shop: Installation) -> list[dict[str, Any]]:
-    items = shop.api.request("GET", f"/api/v1/namespaces/{shop.namespace}/secrets")["items"]
+    items = shop.api.request("GET", f"/api/v1/namespaces/{shop.system}/secrets")["items"]
     return [item for item in items if item["metadata"]["name"] == f"admc-{shop.name}-authority"]
 
 
@@ -160,8 +160,8 @@ def node(server: Served, pod: str) -> dict[str, Any] | None:
 @pytest.mark.skipif(ENVOY is None, reason="no Envoy for this platform")
 def test_envoys_keep_their_streams_through_a_rotation_and_new_ones_connect(shop: Installation) -> None:
     shop.pod("web-2", "web", "10.77.0.3", PodCaptures(frozenset(), frozenset({8081})))
-    now, names = time.time(), ("localhost", f"admc-{shop.name}.{shop.namespace}.svc")
-    names += (f"admc-{shop.name}-webhook.{shop.namespace}.svc",)
+    now, names = time.time(), ("localhost", f"admc-{shop.name}.{shop.system}.svc")
+    names += (f"admc-{shop.name}-webhook.{shop.system}.svc",)
     old = advanced(None, Step.CREATE, shop.name, names, now - 250 * DAY)
     old = advanced(old, Step.RENEW, shop.name, names, now - DAY)
     store(shop, old)

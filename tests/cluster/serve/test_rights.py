@@ -132,7 +132,7 @@ def test_what_is_missing_is_said_and_the_server_goes_on_once_it_is_there(
         shop.program_of({"configMaps": [{"name": "files", "sha256": "0" * 64}]})
         grant(api, *(each for each in CORE if each != "configmaps"))
         said = shop.said("Accepted", "Forbidden")
-        assert f"the ConfigMap `files` in the namespace `{shop.namespace}` cannot be read (403 Forbidden: " in said
+        assert f"the ConfigMap `files` in the namespace `{shop.system}` cannot be read (403 Forbidden: " in said
         assert 'cannot get resource "configmaps"' in said
         assert server.status()["server"]["state"] == state
         grant(api, *CORE)

@@ -35,7 +35,7 @@ def active(shop: Installation) -> Iterator[tuple[Served, str]]:
     with shop.server() as server:
         shop.program(AT_EGRESS)
         shop.until(lambda: shop.condition("Programmed")[1] == "NotInSync")
-        secret = f"/api/v1/namespaces/{shop.namespace}/secrets/admc-{shop.name}-state"
+        secret = f"/api/v1/namespaces/{shop.system}/secrets/admc-{shop.name}-state"
         shop.until(lambda: shop.api.request("GET", secret).get("data"))
         yield server, str(server.status()["server"]["state"])
 
@@ -73,7 +73,7 @@ def test_a_replica_that_ends_in_order_is_replaced_at_once(shop: Installation) ->
         standby.until_event("kept_state_ready")
         before = server.status()["server"]["holder"]
         assert server.stop(signal.SIGTERM) == 0
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{shop.namespace}/leases/admc-{shop.name}"
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{shop.system}/leases/admc-{shop.name}"
         assert shop.api.request("GET", lease)["spec"].get("holderIdentity") != before
         follows(standby, state)
 

@@ -45,7 +45,7 @@ def test_of_two_programs_the_older_is_served_until_it_is_deleted(shop: Installat
         shop.program(GOOD.replace("gold", "silver"), younger)
         shop.said("Accepted", "Accepted", name=younger)
         other = shop.until(lambda: shop.plan(younger) != plan and shop.plan(younger))
-        index = f"/api/v1/namespaces/{shop.namespace}/configmaps/admc-{younger}-plan"
+        index = f"/api/v1/namespaces/{shop.system}/configmaps/admc-{younger}-plan"
         shop.until(lambda: other in str(shop.api.request("GET", index)["data"]))
 
         shop.remove_program(younger)

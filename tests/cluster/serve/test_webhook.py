@@ -11,7 +11,7 @@ import signal
 import ssl
 import subprocess
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -65,18 +65,13 @@ class Created:
 
 @dataclass
 class Hooked:
-    """An installation whose own objects are in a namespace of their own."""
+    """An installation with a webhook."""
 
     shop: Installation
     port: int = field(default_factory=free_port)
 
-    @property
-    def system(self) -> str:
-        return f"{self.shop.name}-system"
-
     def server(self, *options: str, **others: Any) -> AbstractContextManager[Served]:
-        at = ("--namespace", self.system, "--webhook", f"127.0.0.1:{self.port}")
-        return self.shop.server(*at, *options, **others)
+        return self.shop.server("--webhook", f"127.0.0.1:{self.port}", *options, **others)
 
     def configure(self, port: int = 0, bundle: bytes = b"") -> None:
         """The configuration of the chart; there is no Service here that leads to the server."""
@@ -95,10 +90,15 @@ class Hooked:
         found: dict[str, Any] = self.shop.api.request("GET", path)
         return found
 
-    def create(
-        self, service: str = "web", *, namespace: str = "", annotations: Any = None, labels: Any = (), **spec: Any
-    ) -> Created:
+    def create(self, service: str = "web", **others: Any) -> Created:
         """Create a pod; what becomes of it, and the warnings that a client gets."""
+        status, content, warnings = self.post(service, **others)
+        assert status == 201, content["message"]
+        return Created(content, warnings)
+
+    def post(
+        self, service: str = "web", *, namespace: str = "", annotations: Any = None, labels: Any = (), **spec: Any
+    ) -> tuple[int, dict[str, Any], list[str]]:
         api = self.shop.api
         metadata = {"generateName": f"{service}-", "annotations": annotations}
         metadata["labels"] = {"app": service} if labels == () else labels
@@ -113,13 +113,22 @@ class Hooked:
             connection.request("POST", path, json.dumps(document), headers)
             answer = connection.getresponse()
             content = json.loads(answer.read())
-        assert answer.status == 201, content
-        return Created(content, answer.headers.get_all("Warning") or [])
+        return answer.status, content, answer.headers.get_all("Warning") or []
 
     def until_injected(self) -> Created:
-        """The API server takes a changed configuration over after a moment."""
-        found: Created = self.shop.until(lambda: created if (created := self.create()).names else None)
-        return found
+        """The API server takes a changed configuration over after a moment. Until then the guard, where the chart is
+        installed, may refuse a pod."""
+
+        def injected_pod() -> Created | None:
+            status, content, warnings = self.post()
+            if status == 201:
+                created = Created(content, warnings)
+                return created if created.names else None
+            assert "ValidatingAdmissionPolicy" in content["message"], content
+            return None
+
+        made: Created = self.shop.until(injected_pod)
+        return made
 
 
 @pytest.fixture
@@ -131,8 +140,6 @@ def hooked(shop: Installation) -> Iterator[Hooked]:
 @contextlib.contextmanager
 def hooks(shop: Installation) -> Iterator[Hooked]:
     it = Hooked(shop)
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": it.system}}
-    shop.api.apply(f"/api/v1/namespaces/{it.system}", body)
     it.configure()
     yield it
     with contextlib.suppress(OSError):  # an API server of the test's own may be away
@@ -430,7 +437,7 @@ def test_the_api_server_reaches_and_trusts_the_service_of_the_chart(
     hooked = Hooked(shop)
     try:
         values = f"installation={shop.name},definitions=false,createNamespace=true"
-        text = rendered("--set", values, namespace=hooked.system)
+        text = rendered("--set", values, namespace=shop.system)
     except MissingError as error:
         pytest.skip(str(error))
     objects = [each for each in yaml.safe_load_all(text) if each]
@@ -442,7 +449,7 @@ def test_the_api_server_reaches_and_trusts_the_service_of_the_chart(
         "kind": "EndpointSlice",
         "metadata": {
             "name": service,
-            "namespace": hooked.system,
+            "namespace": shop.system,
             "labels": {"kubernetes.io/service-name": service},
         },
         "addressType": "IPv4",
@@ -450,20 +457,28 @@ def test_the_api_server_reaches_and_trusts_the_service_of_the_chart(
         "ports": [{"name": "webhook", "port": hooked.port, "protocol": "TCP"}],
     }
     shop.api.apply(path_of(slice_), slice_)
-    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": hooked.system}}
+    own = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": shop.system}}
     labels = {"admc.dev/controller": shop.name, "pod-security.kubernetes.io/enforce": "privileged"}
-    shop.api.apply(path_of(own), {**own, "metadata": {"name": hooked.system, "labels": labels}}, "labels")
-    account = f"system:serviceaccount:{hooked.system}:admc-{shop.name}"
+    shop.api.apply(path_of(own), {**own, "metadata": {"name": shop.system, "labels": labels}}, "labels")
+    account = f"system:serviceaccount:{shop.system}:admc-{shop.name}"
     user = shop.api.credentials.client(account, "system:serviceaccounts")
     shop.kubeconfig = shop.api.credentials.kubeconfig("account", shop.api.url, user)
-    at = ("--namespace", hooked.system, "--webhook", f"{address}:{hooked.port}")
-    with shop.server(*at, own_authority=True) as server:
+    with shop.server("--webhook", f"{address}:{hooked.port}", own_authority=True) as server:
         begin(hooked, server)
         before = reviews(server)
-        assert hooked.create(namespace=hooked.system).names == []
+        assert hooked.create(namespace=shop.system).names == []
         assert reviews(server) == before, "it is never asked about its own namespace"
         assert not server.events("webhook_handshake_failed")
-        assert "ADM97" not in shop.said("Resolved", "Resolved")
+        resolved = shop.said("Resolved", "Resolved")
+        assert "ADM97" not in resolved
+        label = f"the namespace `{shop.system}` has the label `admc.dev/controller={shop.name}`, and takes no part"
+        assert f"ADM944: {label} (it is the namespace of the server" in resolved
+        shop.program(AT_EGRESS.replace("namespace NAMESPACE", f"namespace {shop.system}"))
+        refused = shop.said("Resolved", "NotResolved")
+        assert f"ADM944: the namespace `{shop.system}` of `cart` takes no part in `{shop.name}`" in refused
+        assert f"take the label off: `kubectl label namespace {shop.system} admc.dev/controller-`" in refused
+        listed = shop.api.request("GET", f"/api/v1/namespaces/{shop.system}/configmaps")["items"]
+        assert f"admc-{shop.name}" not in [each["metadata"]["name"] for each in listed], "no proxy starts there"
 
 
 def reviews(server: Served) -> list[str]:
@@ -493,11 +508,10 @@ def test_a_new_authority_signs_only_when_the_api_server_trusts_it(
     shop.kubeconfig = api.credentials.kubeconfig("limited", api.url, api.credentials.client("admc", "limited"))
     grant(api, *CORE)  # no right to configurations of webhooks
     with hooks(shop) as hooked:
-        there = replace(shop, namespace=hooked.system)
-        now, names = time.time(), ("localhost", f"admc-{shop.name}.{hooked.system}.svc")
-        names += (f"admc-{shop.name}-webhook.{hooked.system}.svc",)
+        now, names = time.time(), ("localhost", f"admc-{shop.name}.{shop.system}.svc")
+        names += (f"admc-{shop.name}-webhook.{shop.system}.svc",)
         old = advanced(None, Step.CREATE, shop.name, names, now - 250 * DAY)
-        store(there, advanced(old, Step.RENEW, shop.name, names, now - DAY))
+        store(shop, advanced(old, Step.RENEW, shop.name, names, now - DAY))
         with hooked.server(own_authority=True) as server:
             shop.program(AT_EGRESS)
             shop.until(lambda: config_map(shop).get("ca.crt", "").count("BEGIN CERTIFICATE") == 2)
@@ -513,5 +527,5 @@ def test_a_new_authority_signs_only_when_the_api_server_trusts_it(
             server.until(lambda: "note_shown" in [event["step"] for event in server.events("authority_step")], 120)
             (webhook,) = hooked.configuration["webhooks"]
             bundle = base64.b64decode(webhook["clientConfig"]["caBundle"]).decode()
-            assert bundle == config_map(shop)["ca.crt"] == stored(there).bundle
+            assert bundle == config_map(shop)["ca.crt"] == stored(shop).bundle
             assert hooked.until_injected().names == OURS

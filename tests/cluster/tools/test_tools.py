@@ -27,7 +27,9 @@ def _tools(*arguments: str, cache: Path | None = None) -> subprocess.CompletedPr
 @pytest.mark.parametrize("program", tools.PROGRAMS, ids=lambda program: program.name)
 def test_each_program_is_a_tool_of_its_module(program: tools.Program) -> None:
     text = (tools.sources(program) / "go.mod").read_text(encoding="utf-8")
-    assert re.search(rf"^(tool)?\s+{re.escape(program.package)}$", text, re.MULTILINE)
+    own = (tools.sources(program) / "main.go").is_file()
+    assert own == (program.package == tools.OWN)
+    assert own or re.search(rf"^(tool)?\s+{re.escape(program.package)}$", text, re.MULTILINE)
 
 
 def test_the_modules_beside_kubernetes_have_its_version() -> None:

@@ -102,9 +102,6 @@ def asked(mesh: Mesh, *urls: str) -> list[int]:
 @pytest.mark.cluster
 def test_a_pod_is_ready_when_its_processes_are_and_restarts_those_that_are_not(mesh: Mesh) -> None:
     node = mesh.node
-    mesh.write(PROGRAM)
-    mesh.serve()
-    mesh.until(lambda: node.get("ConfigMap", "admc-life", "life"), "the configuration of proxies")
     mesh.workload("web", "callee.py", "8080", port=8080, replicas=1)
     mesh.workload("cart", "unused", port=8081, replicas=1)
     ports = [{"name": kind, "port": port} for kind, port in PORTS.items()]
@@ -112,7 +109,10 @@ def test_a_pod_is_ready_when_its_processes_are_and_restarts_those_that_are_not(m
     spec = {"selector": {"app": "cart"}, "ports": ports}
     node.apply({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
     mesh.manifests["cart"]["spec"]["template"]["spec"]["containers"] = list(map(container, PORTS))
-    mesh.until(mesh.has_new_plan, "the plan")
+    mesh.write(PROGRAM)
+    mesh.serve()
+    mesh.until(lambda: node.get("ConfigMap", "admc-life", "life"), "the configuration of proxies")
+    mesh.until(lambda: node.get("Injection", "life", "life", "admc.dev/v1alpha1"), "the `Injection`")
     mesh.inject("web", "cart")
     mesh.rolled_out("web", "cart")
     mesh.until_programmed()

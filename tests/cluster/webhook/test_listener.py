@@ -135,6 +135,25 @@ async def test_a_large_pod_is_injected(running: Running) -> None:
     assert patched(large, body)["metadata"]["annotations"]["large"] == "x" * (3 << 20)
 
 
+async def test_the_largest_review_is_answered_and_a_larger_one_is_not_read(running: Running) -> None:
+    """The client sends all of it, as the API server does."""
+
+    def of(size: int) -> bytes:
+        empty = pod()
+        empty["metadata"]["annotations"] = {"large": ""}
+        empty["metadata"]["annotations"]["large"] = "x" * (size - len(content(empty)))
+        return content(empty)
+
+    assert (len(of(MAX_REVIEW)), len(of(MAX_REVIEW + 1))) == (MAX_REVIEW, MAX_REVIEW + 1)
+    status, body = await running.post(of(MAX_REVIEW))
+    assert (status, response_in(body)["allowed"]) == (200, True)
+    with contextlib.suppress(ConnectionError, aiohttp.ClientError):  # it closes the connection, and reads no more
+        status, body = await running.post(of(MAX_REVIEW + 1))
+        assert (status, body) == (413, b"the review has more than 4 MiB\n")
+    assert running.outcomes() == {"injected": 1, "failed": 1}
+    assert (await running.post(content(pod())))[0] == 200, "no bytes are counted as in flight"
+
+
 async def test_other_paths_and_methods(running: Running) -> None:
     assert (await running.post(b"", path="/"))[0] == 404
     assert (await running.post(b"", method="GET"))[0] == 405

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admc.kubernetes.cluster.names import SYSTEM_NAMESPACES
 from admc.kubernetes.cluster.webhook.review import MAX_WARNING, MAX_WARNINGS, Answer, Outcome, ReviewError, review
 from admc.kubernetes.inject.containers import Form, containers
 from admc.kubernetes.inject.model import NOTHING
@@ -225,7 +226,10 @@ def probed(**get: Any) -> dict[str, Any]:
         (pod(containers=[container("admc-proxy")]), "ADM921: the container `admc-proxy` is not admc's"),
         (pod(initContainers=[container("admc-rules")]), "ADM921: the container `admc-rules` is not admc's"),
         (pod(volumes=[{"name": "admc-token", "emptyDir": {}}]), "ADM921: the volume `admc-token` is not admc's"),
-        (labelled(app="rate", tier="front"), "ADM926: its pods are those of `front` and `rate`"),
+        (
+            labelled(app="rate", tier="front"),
+            "ADM926: its pods are those of `front` and `rate`; give the pod the labels of one service, or",
+        ),
         (pod(hostNetwork=True, dnsPolicy="Default"), "ADM922: the pod is on its node's network"),
         (pod(os={"name": "windows"}), "ADM922: the pod runs on Windows"),
         (
@@ -285,8 +289,9 @@ def test_warnings_are_bounded_and_errors_come_first() -> None:
 
 
 def test_namespaces_and_pods_that_are_left_alone() -> None:
-    for namespace in ("elsewhere", "admc-system", "kube-system"):
-        known = KNOWN._replace(specs={**KNOWN.specs, "admc-system": SPEC, "kube-system": SPEC})
+    reserved = ("admc-system", *SYSTEM_NAMESPACES)
+    for namespace in ("elsewhere", *reserved):
+        known = KNOWN._replace(specs={**KNOWN.specs, **dict.fromkeys(reserved, SPEC)})
         answer = review(content(pod(), namespace=namespace), known)
         assert answer.outcome is Outcome.UNCHANGED
         assert response_in(answer.body) == {"uid": "0a1b", "allowed": True}

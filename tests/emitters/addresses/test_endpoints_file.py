@@ -70,9 +70,36 @@ def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() ->
     assert read().ready_addresses("geo") == read().ready_addresses("office") == ()
 
 
+PODS = ("10.1.0.1", "10.1.0.2", "10.1.0.3")
+
+
+def test_pods_that_are_apart_are_pods_and_are_never_chosen() -> None:
+    def read(apart: tuple[str, ...], *unready: str) -> Addresses:
+        located = {"pods": PODS, "unready": unready, "apart": apart}
+        return from_json(json.dumps({"services": {"search": located}}).encode(), PROGRAM)
+
+    for apart, unready, ready in (
+        ((), (), PODS),
+        (PODS[:1], (), PODS[1:]),
+        (PODS[:1], PODS[1:2], PODS[2:]),
+        (PODS[:1], PODS[1:], PODS[1:]),  # none of the others is ready
+        (PODS[:1], PODS, PODS[1:]),
+        (PODS, (), ()),
+        (PODS, PODS, ()),
+    ):
+        found = read(apart, *unready)
+        assert found.ready_addresses("search") == ready
+        assert found.pod_addresses("search") == PODS
+        assert len(peers(PROGRAM, found, "search")) == 3
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        (
+            b'{"services": {"search": {"pods": ["10.1.0.1"], "apart": ["10.1.0.2"]}}}',
+            "`services.search.apart` has the pod `10.1.0.2`, which is not one of its `pods`",
+        ),
         (b"{", "not JSON"),
         (b"\xff", "not UTF-8"),
         (b'{"services": ' + b"[" * 100_000, "nested too deeply"),
@@ -100,7 +127,7 @@ def test_pods_that_are_not_ready_are_pods_and_are_not_chosen_unless_none_is() ->
         (b'{"services": {"search": {"pods": ["10.1.0.1"], "unready": ["10.1.0.0/24"]}}}', "not an address"),
         (
             b'{"services": {"search": {"pods": ["10.1.0.1"], "unready": ["10.1.0.1", "10.1.0.2"]}}}',
-            "`services.search` has the unready pod `10.1.0.2`, which is not one of its `pods`",
+            "`services.search.unready` has the pod `10.1.0.2`, which is not one of its `pods`",
         ),
         (b'{"services": null}', "`services` must be an object"),
         (b'{"services": {"search": {"pods": null}}}', "`services.search.pods` must be a list"),

@@ -20,7 +20,7 @@ from tests.istio.in_force.meshes import (
     unused_lines,
     virtual_service,
 )
-from tests.istio.objects import Json, thing
+from tests.istio.objects import NETWORKING, Json, thing
 
 POOL = {"connectionPool": {"tcp": {"maxConnections": 1}}}
 OUTLIERS = {"outlierDetection": {"consecutive5xxErrors": 3}}
@@ -171,6 +171,32 @@ def test_mutual_tls_does_something_where_sidecars_would_not_begin_it() -> None:
     assert clients(own, peer_authentication("p", "bank", **ports)) == {f"{MUTUAL} (4)"}
     bare = app("pay2", "bank", labels={"app": "pay"}, annotations={"sidecar.istio.io/inject": "false"})[:1]
     assert clients(own, *bare) == {f"{MUTUAL} (4)"}
+
+
+LABEL = "security.istio.io/tlsMode"
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        ({"labels": {"app": "pay", LABEL: "istio"}}, set()),
+        ({"labels": {"app": "pay"}, "serviceAccount": "pay"}, set()),
+        ({"labels": {"app": "pay"}}, {f"{MUTUAL} (4)"}),
+        ({"labels": {"app": "pay", LABEL: "disabled"}, "serviceAccount": "pay"}, {f"{MUTUAL} (4)"}),
+        ({"labels": {"app": "other"}}, set()),
+    ],
+)
+def test_a_machine_has_a_proxy_by_its_label_or_else_by_its_account(machine: Json, expected: set[str]) -> None:
+    own = rule("d", "bank", policy=tls("ISTIO_MUTUAL"))
+    vm = thing(NETWORKING, "WorkloadEntry", "vm", "bank", spec={"address": "192.0.2.1", **machine})
+    assert clients(own, vm) == expected
+
+
+def test_a_service_without_an_address_has_no_machines() -> None:
+    headless = [*injected("shop", "bank"), *app("cart"), *app("pay", "bank")]
+    headless[-1]["spec"]["clusterIP"] = "None"
+    vm = thing(NETWORKING, "WorkloadEntry", "vm", "bank", spec={"address": "192.0.2.1", "labels": {"app": "pay"}})
+    assert clients(rule("d", "bank", policy=tls("ISTIO_MUTUAL")), vm, mesh=headless) == set()
 
 
 @pytest.mark.parametrize("more", [{"sni": "x"}, {"subjectAltNames": ["x"]}])

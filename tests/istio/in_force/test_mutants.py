@@ -296,6 +296,10 @@ def each_port_is_http() -> Patch:
     return registry, "protocol_of", lambda *_: registry.Protocol.HTTP
 
 
+def the_account_of_a_machine_is_not_looked_at() -> Patch:
+    return registry, "_is_mutual", lambda endpoint: "istio" in (endpoint.get("labels") or {}).values()
+
+
 MUTANTS: Final = (
     Mutant(
         the_namespace_of_the_host_goes_before_that_of_the_client,
@@ -321,6 +325,12 @@ MUTANTS: Final = (
     ),
     Mutant(a_server_has_no_pools, rules.test_a_server_has_the_pools_of_its_clients_too),
     Mutant(mutual_tls_never_does_anything, rules.test_mutual_tls_does_something_where_sidecars_would_not_begin_it),
+    Mutant(
+        the_account_of_a_machine_is_not_looked_at,
+        lambda: rules.test_a_machine_has_a_proxy_by_its_label_or_else_by_its_account(
+            {"labels": {"app": "pay"}, "serviceAccount": "pay"}, set()
+        ),
+    ),
     Mutant(
         public_routes_go_before_private_ones,
         routes.test_private_goes_before_named_and_named_before_public_whatever_their_age,

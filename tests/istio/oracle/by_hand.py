@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.istio.objects import NETWORKING, SECURITY, Json, thing
 from tests.istio.oracle.answers import HTTP, INBOUND, OUTBOUND, TCP, Answer, Held, Place, Rule
-from tests.istio.oracle.meshes import ROOT, Case, Pod, Port, Service, case
+from tests.istio.oracle.meshes import HEADLESS, ROOT, Case, Pod, Port, Service, case
 
 WEB: Final = Port("http", 80, 8080)
 DATA: Final = Port("tcp", 5432, 5432)
@@ -60,10 +60,16 @@ def bare(of: Case) -> dict[Place, Held]:
 
 
 def mesh(
-    name: str, changes: Mapping[Place, Held | None], *istio: Json, closed: tuple[str, ...] = (), **config: Any
+    name: str,
+    changes: Mapping[Place, Held | None],
+    *istio: Json,
+    closed: tuple[str, ...] = (),
+    services: tuple[Service, ...] = SERVICES,
+    pods: tuple[Pod, ...] = PODS,
+    **config: Any,
 ) -> Expected:
     """A mesh that differs from one without resources at the places that are given; None stands for no such place."""
-    of = case(name, SERVICES, PODS, *istio, **config)
+    of = case(name, services, pods, *istio, **config)
     places = {place: held for place, held in {**bare(of), **changes}.items() if held is not None}
     return Expected(of, Answer(places, frozenset(closed)))
 
@@ -304,6 +310,147 @@ def _routes_of_no_service() -> Expected:
     )
 
 
+# ---- gateways and machines ----
+
+GATE: Final = Service("gate", ROOT, "10.96.0.3", (WEB,))
+GATE_POD: Final = Pod("gate-1", ROOT, {"app": "gate"}, "10.0.0.9", False, is_gateway=True)
+API: Final = "api.example.com"
+
+
+def gateway(name: str, host: str) -> Json:
+    server = {"port": {"number": 80, "name": "http", "protocol": "HTTP"}, "hosts": [host]}
+    return resource("Gateway", name, ROOT, 0, selector={"app": "gate"}, servers=[server])
+
+
+def at_gate(name: str, changes: Mapping[Place, Held | None], *istio: Json) -> Expected:
+    return mesh(name, changes, *istio, services=(*SERVICES, GATE), pods=(*PODS, GATE_POD))
+
+
+def to_gate(workload: str) -> Place:
+    return Place(workload, OUTBOUND, GATE.host, 80, HTTP)
+
+
+def subset(name: str, number: int) -> Json:
+    return {"name": name, "labels": {"version": name}, "trafficPolicy": limit(number)}
+
+
+def _an_ingress_gateway() -> Expected:
+    """Routes of a gateway, and the subset to which they alone lead, do nothing at sidecars."""
+    destination = {"subset": "v2"}
+    return at_gate(
+        "an ingress gateway",
+        {},
+        gateway("edge", "shop.example.com"),
+        resource(
+            "VirtualService",
+            "edge",
+            "shop",
+            0,
+            hosts=["shop.example.com"],
+            gateways=[f"{ROOT}/edge"],
+            http=[route("at-edge", destination=destination, timeout="3s")],
+        ),
+        resource("DestinationRule", "cart", "shop", 0, host="cart", subsets=[subset("v2", 51), subset("v3", 52)]),
+    )
+
+
+def _an_egress_gateway() -> Expected:
+    """One VirtualService leads sidecars to the gateway, and the gateway to the host. The subset of the gateway is that
+    of clients in the namespace of its DestinationRule."""
+    through = Held(frozenset(("ServiceEntry shop/api", "VirtualService shop/through")), ("to-gate",))
+    return at_gate(
+        "an egress gateway",
+        {
+            Place(CART_POD, OUTBOUND, API, 80, HTTP): through,
+            Place(STOCK_POD, OUTBOUND, API, 80, HTTP): through,
+            to_gate(CART_POD): held("DestinationRule shop/gate"),
+        },
+        gateway("out", API),
+        resource(
+            "ServiceEntry",
+            "api",
+            "shop",
+            0,
+            hosts=[API],
+            ports=[{"number": 80, "name": "http", "protocol": "HTTP"}],
+            resolution="DNS",
+            location="MESH_EXTERNAL",
+        ),
+        resource(
+            "VirtualService",
+            "through",
+            "shop",
+            0,
+            hosts=[API],
+            gateways=["mesh", f"{ROOT}/out"],
+            http=[
+                route("to-gate", GATE.host, match=[{"gateways": ["mesh"], "port": 80}], destination={"subset": "v1"}),
+                route("to-api", API, match=[{"gateways": [f"{ROOT}/out"], "port": 80}]),
+            ],
+        ),
+        resource("DestinationRule", "gate", "shop", 0, host=GATE.host, subsets=[subset("v1", 53)]),
+    )
+
+
+def _an_entry_for_pods() -> Expected:
+    """A ServiceEntry that selects pods is another host of theirs, with a port of its own at inbound."""
+    host = "cart.inside"
+    resources = ("ServiceEntry shop/inside", "VirtualService shop/inside", "DestinationRule shop/inside")
+    here = held(*resources, routes=("slow",))
+    without_port = held("VirtualService shop/inside", routes=("slow",), tls="")
+    return mesh(
+        "an entry for pods",
+        {
+            Place(CART_POD, OUTBOUND, host, 9090, HTTP): here,
+            Place(STOCK_POD, OUTBOUND, host, 9090, HTTP): here,
+            # At port 80, which the entry does not have, the routes are those of a host that is none of the mesh.
+            Place(CART_POD, OUTBOUND, host, 80, HTTP): without_port,
+            Place(STOCK_POD, OUTBOUND, host, 80, HTTP): without_port,
+            into(CART_POD, 8085): inside("DestinationRule shop/inside"),
+        },
+        resource(
+            "ServiceEntry",
+            "inside",
+            "shop",
+            0,
+            hosts=[host],
+            ports=[{"number": 9090, "name": "http", "protocol": "HTTP", "targetPort": 8085}],
+            resolution="STATIC",
+            location="MESH_INTERNAL",
+            workloadSelector={"labels": {"app": "cart"}},
+        ),
+        resource("VirtualService", "inside", "shop", 0, hosts=[host], http=[route("slow", host, timeout="4s")]),
+        resource("DestinationRule", "inside", "shop", 0, host=host, trafficPolicy=limit(54)),
+    )
+
+
+def machine(mode: str = "", **entry: str) -> Json:
+    labels = {"app": "cart", **({"security.istio.io/tlsMode": mode} if mode else {})}
+    return resource("WorkloadEntry", "vm", "shop", 0, address="192.0.2.7", labels=labels, **entry)
+
+
+def _a_machine(name: str, tls: str, of: Json) -> Expected:
+    """A WorkloadEntry is an endpoint of a Service that selects it. A client that goes to the address which it was given
+    has one TLS for all endpoints: that of the proxies, if all have one."""
+    passing = {"loadBalancer": {"simple": "PASSTHROUGH"}}
+    return mesh(
+        name,
+        {to_cart(CART_POD): Held(tls=tls), to_cart(STOCK_POD): Held(tls=tls)},
+        resource("DestinationRule", "pass", "shop", 0, host="cart", trafficPolicy=passing),
+        of,
+    )
+
+
+def _a_machine_beside_a_headless_service() -> Expected:
+    """A Service without an address has pods alone."""
+    return mesh(
+        "a machine beside a headless service",
+        {to_cart(CART_POD): Held(tls="istio_mutual"), to_cart(STOCK_POD): Held(tls="istio_mutual")},
+        machine(),
+        services=(CART._replace(address=HEADLESS), STOCK),
+    )
+
+
 CASES: Final = (
     _nothing(),
     _routes_for_one_namespace(),
@@ -317,4 +464,12 @@ CASES: Final = (
     _scope(),
     _an_entry_of_one_namespace(),
     _routes_of_no_service(),
+    _an_ingress_gateway(),
+    _an_egress_gateway(),
+    _an_entry_for_pods(),
+    _a_machine("a machine without a proxy", "", machine()),
+    _a_machine("a machine with a proxy", "istio_mutual", machine("istio")),
+    _a_machine("a machine with a service account", "istio_mutual", machine(serviceAccount="vm")),
+    _a_machine("a machine whose label goes before its account", "", machine("disabled", serviceAccount="vm")),
+    _a_machine_beside_a_headless_service(),
 )

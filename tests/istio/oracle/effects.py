@@ -40,7 +40,8 @@ class Effect(NamedTuple):
 
 def of_istio(case: Case, proxies: Mapping[str, Json]) -> frozenset[Effect]:
     known = known_names(case)
-    return frozenset(effect for workload, facts in proxies.items() for effect in _of_proxy(workload, facts, known))
+    sidecars = case.of_sidecars(proxies)
+    return frozenset(effect for workload, facts in sidecars.items() for effect in _of_proxy(workload, facts, known))
 
 
 def of_model(case: Case) -> frozenset[Effect]:
@@ -85,6 +86,23 @@ def _of_proxy(workload: str, facts: Json, known: Known) -> Iterator[Effect]:
     for chain in facts.get("outbound", ()):
         for host in hosts_of(chain, known):
             yield from _of_routes(workload, host, str(chain["port"]), [chain], known)
+
+
+def resources_of(facts: Json) -> frozenset[str]:
+    """The VirtualServices of which a proxy has a route."""
+    routes = [route for virtual_host in facts.get("routes", ()) for route in virtual_host.get("routes", ())]
+    return frozenset(named(it["resource"]) for it in (*routes, *facts.get("outbound", ())) if it.get("resource"))
+
+
+def limits_of(facts: Json) -> frozenset[int]:
+    """The limits on connections of the clusters that a proxy uses."""
+    used = used_clusters(facts)
+    numbers = [
+        cluster.get("connections", 0)
+        for name, cluster in facts.get("clusters", {}).items()
+        if name in used or name.split("|")[0] == INBOUND
+    ]
+    return frozenset(numbers) - {0}
 
 
 def _of_routes(workload: str, host: str, port: str, routes: list[Json], known: Known) -> Iterator[Effect]:

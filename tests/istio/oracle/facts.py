@@ -40,11 +40,11 @@ class Known(NamedTuple):
 
 
 def answer(case: Case, proxies: Mapping[str, Json]) -> Answer:
-    """The answer of Istio. Raises `UnreadableError`."""
+    """The answer of Istio about sidecars. Raises `UnreadableError`."""
     known = known_names(case)
     places: dict[Place, Held] = {}
     closed = set()
-    for workload, facts in proxies.items():
+    for workload, facts in case.of_sidecars(proxies).items():
         places.update(_inbound(workload, facts, known))
         places.update(_outbound(workload, facts, known))
         if _is_closed(facts.get("outbound", ())):
@@ -60,7 +60,7 @@ def known_names(case: Case) -> Known:
     for document in case.istio:
         name = f"{document['metadata']['namespace']}/{document['metadata']['name']}"
         if document["kind"] == "DestinationRule":
-            limits.update(dict.fromkeys(_limits(document["spec"]), f"DestinationRule {name}"))
+            limits.update(dict.fromkeys(limits_in(document["spec"]), f"DestinationRule {name}"))
         elif document["kind"] == "VirtualService":
             authors.update(
                 {rule["name"]: f"VirtualService {name}" for rule in document["spec"].get("http", ()) if "name" in rule}
@@ -72,16 +72,17 @@ def known_names(case: Case) -> Known:
     return Known(limits, addresses, entries, authors)
 
 
-def _limits(data: Any) -> Iterator[int]:
+def limits_in(data: Any) -> Iterator[int]:
+    """Yield the limits on connections in a part of a DestinationRule."""
     if isinstance(data, dict):
         for key, value in data.items():
             if key == "maxConnections":
                 yield value
             else:
-                yield from _limits(value)
+                yield from limits_in(value)
     elif isinstance(data, list):
         for value in data:
-            yield from _limits(value)
+            yield from limits_in(value)
 
 
 # ---- inbound ----

@@ -78,6 +78,7 @@ class Pod(NamedTuple):
     labels: Mapping[str, str]
     address: str
     has_sidecar: bool
+    is_gateway: bool = False
 
     @property
     def workload(self) -> str:
@@ -102,12 +103,13 @@ class Case:
             "kubernetes": "\n---\n".join(json.dumps(document) for document in (*self.kubernetes, *self._endpoints())),
             "istio": "\n---\n".join(json.dumps(document) for document in self.istio),
             "meshConfig": json.dumps(self.mesh_config),
-            "proxies": [
-                {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels), "ip": pod.address}
-                for pod in self.pods
-                if pod.has_sidecar
-            ],
+            "proxies": [_proxy(pod) for pod in self.pods if pod.has_sidecar or pod.is_gateway],
         }
+
+    def of_sidecars(self, proxies: Mapping[str, Json]) -> dict[str, Json]:
+        """Of what Istio says of each proxy, the part of sidecars."""
+        gateways = {pod.workload for pod in self.pods if pod.is_gateway}
+        return {name: facts for name, facts in proxies.items() if name not in gateways}
 
     def _endpoints(self) -> Iterator[Json]:
         """What Kubernetes itself makes of Services and pods."""
@@ -139,6 +141,11 @@ class Case:
         return *self.kubernetes, *self.istio, thing("v1", "ConfigMap", "istio", ROOT, data=data)
 
 
+def _proxy(pod: Pod) -> Json:
+    made = {"name": pod.name, "namespace": pod.namespace, "labels": dict(pod.labels), "ip": pod.address}
+    return {**made, "gateway": True} if pod.is_gateway else made
+
+
 def case(name: str, services: tuple[Service, ...], pods: tuple[Pod, ...], *istio: Json, **mesh_config: Any) -> Case:
     """A mesh of resources that are given."""
     spaces = sorted({ROOT, *(pod.namespace for pod in pods), *(service.namespace for service in services)})
@@ -164,6 +171,9 @@ def pod_document(pod: Pod) -> Json:
     ports = [{"name": f"p{port.target}", "containerPort": port.target, "protocol": "TCP"} for port in PORTS]
     containers: list[Json] = [{"name": "app", "image": "app", "ports": ports}]
     labels = dict(pod.labels)
+    if pod.is_gateway:
+        containers = [{"name": "istio-proxy", "image": "proxy", "args": ["proxy", "router"]}]
+        labels["security.istio.io/tlsMode"] = "istio"
     if pod.has_sidecar:
         containers.append({"name": "istio-proxy", "image": "proxy"})
         labels["security.istio.io/tlsMode"] = "istio"

@@ -124,13 +124,20 @@ def _tls(view: View, host: Host, fields: Mapping[str, Field]) -> str:
         place = fields["tls"]
         mode = str(at(place.object.data, (*place.where, "mode")))
         return {"DISABLE": "", "SIMPLE": "simple", "MUTUAL": "mutual", "ISTIO_MUTUAL": "istio_mutual"}[mode]
-    if spec_of(host.object).get("clusterIP") == HEADLESS and not host.all_have_sidecars:
+    passes = spec_of(host.object).get("clusterIP") == HEADLESS or _passes(fields)
+    if passes and not host.all_have_sidecars:
         # Its cluster cannot choose by endpoint.
         return ""
     is_disabled = modes(view, host.namespace, None).all.mode is Mode.DISABLE
     if is_disabled or host.is_external or not view.configuration.has_auto_mtls:
         return ""
-    return "istio_mutual" if spec_of(host.object).get("clusterIP") == HEADLESS else "auto"
+    return "istio_mutual" if passes else "auto"
+
+
+def _passes(fields: Mapping[str, Field]) -> bool:
+    """Whether the client goes to the address that it was given."""
+    place = fields.get("loadBalancer")
+    return place is not None and at(place.object.data, (*place.where, "simple")) == "PASSTHROUGH"
 
 
 def _limits(rules: Rules, rule: Rule | None, host: Host, port: Port, targets: Iterable[Target]) -> set[str]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +13,7 @@ from admc.review.diff.model import Word
 from admc.review.diff.read import from_json, read_diff
 from admc.review.diff.render import json as diff_json
 from dsl.documents import DocumentError
+from tests.changed_documents import mutants
 from tests.review.diff.harness import HERE
 
 SCHEMA = json.loads(Path(admc.__file__).with_name("diff.schema.json").read_text(encoding="utf-8"))
@@ -42,36 +40,6 @@ def test_a_field_more_or_less_or_of_another_type_is_refused() -> None:
         with pytest.raises(DocumentError):
             from_json(json.dumps(changed).encode())
     assert tried > 100
-
-
-def mutants(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The document with one field left out, one added, and one of a type that no field has."""
-    for path in paths(document):
-        for change in ("drop", "add", "type"):
-            changed = copy.deepcopy(document)
-            at: Any = changed
-            for step in path[:-1]:
-                at = at[step]
-            if change == "drop" and isinstance(path[-1], str):
-                del at[path[-1]]
-            elif change == "add" and isinstance(path[-1], str):
-                at["another"] = 1
-            elif change == "type":
-                at[path[-1]] = {"no": "such type"}
-            else:
-                continue
-            yield changed
-
-
-def paths(value: object, before: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    if before:
-        yield before
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from paths(inner, (*before, name))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value[:1]):
-            yield from paths(inner, (*before, index))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from admc.review.diff.sides.take import Options, side
+from admc.review.report.advice_page import advice_page
 from admc.review.report.diff_page import diff_page
 from admc.review.report.html import render
 from admc.review.report.model import Page
@@ -22,6 +23,8 @@ from admc.review.report.plan_page import plan_page
 from tests.generate import generate
 from tests.review.diff.rendering.cases import CASES, EXAMPLE, GATES
 from tests.review.diff.rendering.cases import HOSTILE as HOSTILE_DIFF
+from tests.review.report.advices import hostile as hostile_advice
+from tests.review.report.advices import large, of_mesh
 from tests.review.report.browser import SKIPPED, Tab, chromium, tab
 from tests.review.report.programs import HOSTILE, PROFILE, hostile, hotel, profiled
 
@@ -56,6 +59,10 @@ async def click(browser: Tab, name: str) -> None:
         " const box = document.getElementById('graph').getBoundingClientRect();"
         " return [at.x + box.left, at.y + box.top]; })()"
     )
+    await press(browser, where)
+
+
+async def press(browser: Tab, where: list[float]) -> None:
     for kind in ("mousePressed", "mouseReleased"):
         await browser.send("Input.dispatchMouseEvent", type=kind, x=where[0], y=where[1], button="left", clickCount=1)
 
@@ -71,8 +78,15 @@ async def panel(browser: Tab) -> str:
 
 
 async def test_hostile_names_are_shown_and_never_run(browser: Tab, tmp_path: Path) -> None:
-    for page in (plan_page(hostile(hotel())), diff_page(HOSTILE_DIFF), diff_page(replace(EXAMPLE, app=HOSTILE[1]))):
+    pages = (
+        plan_page(hostile(hotel())),
+        diff_page(HOSTILE_DIFF),
+        diff_page(replace(EXAMPLE, app=HOSTILE[1])),
+        advice_page(hostile_advice()),
+    )
+    for page in pages:
         path = await opened(browser, tmp_path, page)
+        await browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         for at in range(len(page.nodes)):
             await browser.run(f"admcReport.select(admcReport.cy.getElementById('n{at}'), true)")
         assert await browser.run("document.title") != "run"
@@ -167,6 +181,62 @@ async def test_a_page_without_a_graph_is_drawn_and_printed(browser: Tab, tmp_pat
     await opened(browser, tmp_path, diff_page(CASES["equal"]))
     assert "nothing to draw" in await browser.run("document.body.innerText")
     assert await browser.run("document.getElementById('view').offsetHeight") == 0
+    await browser.send("Page.printToPDF")
+    assert not browser.problems()
+
+
+async def test_the_page_of_an_advice_lists_workloads_when_a_reason_is_clicked(browser: Tab, tmp_path: Path) -> None:
+    path = await opened(browser, tmp_path, advice_page(of_mesh("principals")))
+    assert await browser.run("document.getElementById('view').offsetHeight") == 0
+    closed = await browser.run("document.body.innerText")
+    assert "AuthorizationPolicy shop/pay-callers" in closed
+    assert "workload at" not in closed
+    await browser.run("document.querySelector('.more > summary').scrollIntoView()")
+    where = await browser.run(
+        "(() => { const box = document.querySelector('.more > summary').getBoundingClientRect();"
+        " return [box.left + box.width / 2, box.top + box.height / 2]; })()"
+    )
+    await press(browser, where)
+    # The table is made in the task of `toggle`, which comes after that of the click.
+    await browser.run("new Promise((done) => { setTimeout(done, 100); })")
+    text = await browser.run("document.querySelector('.more').innerText")
+    for expected in ("workload at", "shop/cart (Deployment)", "the identity of the caller", "principals.yaml:"):
+        assert expected in text
+    # A second click closes it, and a third does not list them twice.
+    for _ in range(2):
+        await press(browser, where)
+        await browser.run("new Promise((done) => { setTimeout(done, 100); })")
+    assert await browser.run("document.querySelectorAll('.more table').length") == 1
+    assert not browser.problems()
+    assert browser.requests() == [path.resolve().as_uri()]
+
+
+async def test_the_bars_of_an_advice_have_one_scale(browser: Tab, tmp_path: Path) -> None:
+    await opened(browser, tmp_path, advice_page(of_mesh("deny_all")))
+    widths = await browser.run("[...document.querySelectorAll('.more .room')].map((room) => room.offsetWidth)")
+    assert len(widths) == 3
+    assert len(set(widths)) == 1
+    namespaces = "[...document.querySelectorAll('.keyed > .bar .room')].map((room) => room.offsetWidth)"
+    await opened(browser, tmp_path, advice_page(of_mesh("principals")))
+    widths = await browser.run(namespaces)
+    assert (len(widths), len(set(widths))) == (2, 1)
+    await opened(browser, tmp_path, advice_page(of_mesh("deny_all")))
+    shares = await browser.run("[...document.querySelectorAll('.more .fill')].map((fill) => fill.style.width)")
+    assert shares == ["100%", "40%", "40%", "0%", "20%", "0%"]
+
+
+async def test_a_large_advice_opens_quickly_in_dark_and_light_and_is_printed(browser: Tab, tmp_path: Path) -> None:
+    page = advice_page(large())
+    for scheme, width in (("light", 1400), ("dark", 400)):
+        await browser.looks(width, 900, scheme)
+        began = time.monotonic()
+        await opened(browser, tmp_path, page)
+        assert time.monotonic() - began < ALLOWED
+        assert await browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+        await browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+        assert await browser.run("document.documentElement.scrollWidth <= window.innerWidth")
+    assert await browser.run("document.querySelectorAll('.more table tr').length") > 1000
+    await opened(browser, tmp_path, advice_page(of_mesh("client_side")))
     await browser.send("Page.printToPDF")
     assert not browser.problems()
 

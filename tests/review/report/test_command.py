@@ -10,6 +10,7 @@ import pytest
 from admc.review.diff.render import json as diff_json
 from tests.cli.command import Admc
 from tests.cli.programs import IMPOSSIBLE, SHOP, WRONG, write
+from tests.istio.ten_meshes import FOLDER, as_json
 from tests.review.diff.rendering.cases import EXAMPLE
 from tests.review.report.markup import Markup
 
@@ -61,6 +62,53 @@ def test_a_saved_difference_becomes_a_page(admc: Admc, tmp_path: Path) -> None:
     saved.write_text(diff_json.render(EXAMPLE), encoding="utf-8")
     assert admc("report", saved, "-o", target).code == 0
     assert shown(target)["title"] == "hotel_reservation: what changes"
+
+
+def test_a_saved_advice_becomes_a_page(admc: Admc, tmp_path: Path) -> None:
+    saved, target = tmp_path / "ADVICE.json", tmp_path / "advice.html"
+    mesh = FOLDER / "principals.yaml"
+    run = admc("advise", mesh, "--format", "json")
+    saved.write_text(run.out, encoding="utf-8")
+    run = admc("report", saved, "-o", target)
+    assert (run.code, run.out) == (0, f"wrote `{target}`\n")
+    page = shown(target)
+    assert page["title"] == "The sidecars of the mesh: what they do, and why they are there"
+    assert "6 of 9 sidecars do something that a resource asks for; 3 do not" in str(page["facts"])
+    # The order of keys does not matter.
+    saved.write_text(json.dumps(json.loads(saved.read_text(encoding="utf-8")), sort_keys=True), encoding="utf-8")
+    assert admc("report", saved, "-o", target).out == f"`{target}` is up to date\n"
+
+
+def test_findings_alone_are_no_advice(admc: Admc, tmp_path: Path) -> None:
+    saved, target = tmp_path / "ADVICE.json", tmp_path / "advice.html"
+    saved.write_text(admc("advise", FOLDER / "undeclared.yaml", "--format", "json").out, encoding="utf-8")
+    run = admc("report", saved, "-o", target)
+    assert run.code == 1
+    assert "error[ADM994]" in run.err
+    assert "unless `--keep-going` is given" in run.err
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", as_json("principals")[:-100], '{"schema_version": 1}', "\x00"])
+def test_what_is_of_no_kind_has_a_hint_for_both(admc: Admc, tmp_path: Path, content: str) -> None:
+    saved = tmp_path / "ANSWER.json"
+    saved.write_text(content, encoding="utf-8")
+    run = admc("report", saved, "-o", tmp_path / "page.html")
+    assert run.code == 1
+    assert "error[ADM839]" in run.err
+    assert "is neither a difference nor an advice" in run.err
+    assert "`admc diff BASE HEAD" in run.err
+    assert "`admc advise PATH..." in run.err
+
+
+@pytest.mark.parametrize("change", [{"schema_version": 2}, {"unknown": 1}, {"free": "3"}])
+def test_a_changed_advice_is_refused(admc: Admc, tmp_path: Path, change: dict[str, object]) -> None:
+    saved, target = tmp_path / "ADVICE.json", tmp_path / "advice.html"
+    saved.write_text(json.dumps({**json.loads(as_json("principals")), **change}), encoding="utf-8")
+    run = admc("report", saved, "-o", target)
+    assert run.code == 1
+    assert "ADM994" in run.err
+    assert not target.exists()
 
 
 @pytest.mark.parametrize("target", ["page.txt", "page", "page.json"])

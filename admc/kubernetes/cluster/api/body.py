@@ -11,10 +11,11 @@ from dsl.collector import no_collection
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator
 
-MAX_ANSWER: Final = 64 * 2**20
-"""Bytes of an answer, unpacked. A page of 500 pods has 3 to 6 MB."""
-MAX_LINE: Final = 16 * 2**20
-"""Bytes of one line of a watch. etcd takes objects up to 1.5 MB; their JSON is larger."""
+MAX_PAGE: Final = 64 * 2**20
+"""Bytes of a page of a list, unpacked. One of 500 pods has 3 to 6 MB."""
+MAX_OBJECT: Final = 16 * 2**20
+"""Bytes of one object, as an answer or as a line of a watch. etcd takes objects up to 1.5 MB; their JSON is larger. As
+values of Python, nonsense takes twenty times as much."""
 
 Document = dict[str, Any]
 
@@ -28,7 +29,7 @@ class TooLargeError(ApiError):
         )
 
 
-async def whole(chunks: AsyncIterable[bytes], limit: int = MAX_ANSWER) -> bytes:
+async def whole(chunks: AsyncIterable[bytes], limit: int) -> bytes:
     """Read a whole answer. Raises `TooLargeError`."""
     content = bytearray()
     async for chunk in chunks:
@@ -48,7 +49,7 @@ async def start(chunks: AsyncIterable[bytes], limit: int) -> bytes:
     return bytes(content[:limit])
 
 
-async def lines(chunks: AsyncIterable[bytes], limit: int = MAX_LINE) -> AsyncIterator[bytes]:
+async def lines(chunks: AsyncIterable[bytes], limit: int = MAX_OBJECT) -> AsyncIterator[bytes]:
     """Yield each complete line that is not blank. Raises `TooLargeError`, and `ApiError` if the answer ends within a
     line."""
     begun = bytearray()

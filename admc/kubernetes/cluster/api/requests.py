@@ -123,11 +123,12 @@ class Api:
         content: str = "application/json",
     ) -> Document:
         timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=CONNECT_SECONDS)
+        limit = bodies.MAX_PAGE if verb == "list" else bodies.MAX_OBJECT
         attempt = 1
         while True:
             try:
                 async with self._answer(verb, method, path, params, timeout, body, content) as answer:
-                    return bodies.parse(await bodies.whole(answer.content.iter_any()), answer.status)
+                    return bodies.parse(await bodies.whole(answer.content.iter_any(), limit), answer.status)
             except ApiError as error:
                 wait = error.retry_after
                 if error.status not in (429, 503) or wait is None or wait > PATIENCE_SECONDS or attempt == ATTEMPTS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
+from dsl.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,13 +17,12 @@ SHOWN: Final = 3
 
 
 def admits_more(service: Service, others: Sequence[Key]) -> Diagnostic:
-    names = ", ".join(f"`{key.namespace}/{key.name}`" for key in others[:SHOWN])
-    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+    names = few([f"`{key.namespace}/{key.name}`" for key in others], SHOWN)
     what = "NetworkPolicy" if len(others) == 1 else "NetworkPolicies"
     return Diagnostic(
         "ADM937",
         Severity.ERROR,
-        f"`{service.name}` is not closed: the {what} {names}{more} may admit callers that the plan does not",
+        f"`{service.name}` is not closed: the {what} {names} may admit callers that the plan does not",
         service.span,
         cause="NetworkPolicies add up: what one of them admits is admitted",
         hint="narrow its selector or its rules, or pin the policies of this destination at ingress",

@@ -169,6 +169,9 @@ def _entry(endpoints: Endpoints, selection: Selection, name: str) -> bytes:
     entry: dict[str, list[str]] = {"addresses": _ordered(service.addresses), "pods": pods}
     if unready := [address for address in pods if not ready[address]]:
         entry["unready"] = unready
+    kept_apart = _apart(selection, name)
+    if apart := [address for address in pods if address in kept_apart]:
+        entry["apart"] = apart
     return json.dumps(entry, separators=(",", ":")).encode()
 
 
@@ -252,6 +255,17 @@ def _ready(selection: Selection, name: str) -> Mapping[str, bool]:
         for address in slice_.addresses:
             readiness[address] = readiness.get(address, False) or address not in slice_.unready
     return readiness
+
+
+def _apart(selection: Selection, name: str) -> frozenset[str]:
+    """Return the addresses of the pods that get no requests: the Service does not select them at present."""
+    service = selection.service(name)
+    if service is None or not service.receivers:
+        return frozenset()
+    labels, receiving, other = service.receivers.items(), set[str](), set[str]()
+    for pod in selection.pods(name).values():
+        (receiving if labels <= pod.labels.items() else other).update(pod.addresses)
+    return frozenset(other - receiving)
 
 
 def _slices(selection: Selection, name: str) -> Iterable[Slice]:

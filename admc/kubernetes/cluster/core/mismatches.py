@@ -3,9 +3,10 @@
     Selection --> findings, each at the line of the service
 
 An error means that requests would meet other policies than those of the program, and no ADM can correct that: a new
-program with an error is refused. A warning is about a missing Service, one without a selector or with other labels than
-in the program, or a pod on the host's network that the plan in force does not expect. ADMs refuse the connections that
-may be those of a service whose addresses are not known, so no connection passes without its policies.
+program with an error is refused. A warning is about a missing Service, one without a selector, with one that admc does
+not use, or with other labels than in the program, or a pod on the host's network that the plan in force does not
+expect. ADMs refuse the connections that may be those of a service whose addresses are not known, so no connection
+passes without its policies.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from admc.kubernetes.cluster.core.probes import learned
 from admc.kubernetes.cluster.names import CONTROLLER
+from admc.kubernetes.inject.names import POD_LABELS
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
 from dsl.syntax.tokens import label_text
 
@@ -34,7 +36,12 @@ UNRECOGNISED: Final = "ADM953"
 
 def takes_part(namespace: Namespace | None, controller: str) -> bool:
     """Whether a namespace takes part in an installation."""
-    return namespace is not None and not namespace.is_terminating and namespace.labels.get(CONTROLLER) == controller
+    return (
+        namespace is not None
+        and not namespace.is_terminating
+        and not namespace.reserved
+        and namespace.labels.get(CONTROLLER) == controller
+    )
 
 
 ByService = Mapping[str, tuple[Diagnostic, ...]]
@@ -70,6 +77,25 @@ def findings(selection: Selection, by_service: ByService, controller: str) -> tu
     return (*(_not_taking_part(selection, controller, name) for _, name in sorted(outside.items())), *of_services)
 
 
+def labels_without_effect(reserved: Iterable[Namespace], controller: str) -> Iterator[Diagnostic]:
+    """Yield the findings about namespaces that take no part although they have the label of the installation
+    `controller`. No service has to be there: an operator who has set the label expects something of it."""
+    for namespace in reserved:
+        if namespace.reserved and namespace.labels.get(CONTROLLER) == controller:
+            yield Diagnostic(
+                "ADM944",
+                Severity.WARNING,
+                f"the namespace `{namespace.name}` has the label `{CONTROLLER}={controller}`, and takes no part",
+                None,
+                cause=namespace.reserved,
+                hint=f"take the label off: {_unlabelled(namespace.name)}",
+            )
+
+
+def _unlabelled(namespace: str) -> str:
+    return f"`kubectl label namespace {namespace} {CONTROLLER}-`"
+
+
 def _not_taking_part(selection: Selection, controller: str, name: str) -> Diagnostic:
     record, namespace = selection.namespace(name), selection.keys[name].namespace
     label = None if record is None else record.labels.get(CONTROLLER)
@@ -78,6 +104,10 @@ def _not_taking_part(selection: Selection, controller: str, name: str) -> Diagno
         why, hint = "there is no such namespace", "apply it, or correct the `namespace` of the services"
     elif record.is_terminating:
         why, hint = "it is being deleted", "take its services out of the program"
+    elif record.reserved:
+        why, hint = record.reserved, "run the services in another namespace, or take them out of the program"
+        if label is not None:
+            hint += f"; and take the label off: {_unlabelled(namespace)}"
     elif label is None:
         why = f"it has no label `{CONTROLLER}`"
     else:
@@ -97,7 +127,9 @@ def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[
     if others and others[0] > name:  # one finding for both
         yield _shared(selection, name, others)
     service = selection.service(name)
-    if service is None:
+    if why := selection.unusable(name):
+        yield _unusable(selection, name, why)
+    elif service is None:
         yield _absent(selection, name, suggests=suggests)
     elif service.external_name:
         yield Diagnostic(
@@ -114,6 +146,8 @@ def _of_service(selection: Selection, name: str, *, suggests: bool) -> Iterator[
         yield from _probes(selection, name)
         yield from _ports(selection, name, service)
         yield from _selector(selection, name, service)
+        if service.fault:
+            yield _fault(selection, name, service)
 
 
 def _shared(selection: Selection, name: str, others: tuple[str, ...]) -> Diagnostic:
@@ -135,6 +169,32 @@ def _shared(selection: Selection, name: str, others: tuple[str, ...]) -> Diagnos
             else "; or give the Services selectors without common pods"
         ),
         related=(Related(program.services[other].span, f"`{other}` is here"),),
+    )
+
+
+def _unusable(selection: Selection, name: str, why: str) -> Diagnostic:
+    key = selection.keys[name]
+    return Diagnostic(
+        "ADM965",
+        Severity.WARNING,
+        f"admc does not use the selector of the Service `{key.name}` in the namespace `{key.namespace}` for `{name}`",
+        selection.program.services[name].span,
+        cause=f"{why}; the Service counts as absent: connections that may be those of the service are refused where a "
+        "policy depends on it, and if the service is guarded, its last selector stays",
+        hint="give the Service a selector with fewer or shorter labels",
+    )
+
+
+def _fault(selection: Selection, name: str, service: Service) -> Diagnostic:
+    key = service.key
+    return Diagnostic(
+        "ADM967",
+        Severity.WARNING,
+        f"the annotation `{POD_LABELS}` of the Service `{key.name}` in the namespace `{key.namespace}` is not used for "
+        f"`{name}`",
+        selection.program.services[name].span,
+        cause=f"{service.fault}; the pods that its selector selects are those of the service, and no others",
+        hint="name labels of the selector, with commas: those that the pods of each colour have",
     )
 
 

@@ -42,7 +42,14 @@ class Selection:
     # ---- what a service has ----
 
     def service(self, name: str) -> Service | None:
-        return self.view.services.get(self.keys[name])
+        """Return the Service of a service; None if it is absent, or admc does not use its selector."""
+        service = self.view.services.get(self.keys[name])
+        return None if service is None or service.unusable else service
+
+    def unusable(self, name: str) -> str:
+        """Return why admc does not use the selector of a service's Service; empty if it does, or there is none."""
+        service = self.view.services.get(self.keys[name])
+        return "" if service is None else service.unusable
 
     def namespace(self, name: str) -> Namespace | None:
         """The namespace of a service."""

@@ -8,6 +8,10 @@ refused when it starts again, and a pod that lacks something later does not end 
 
 In the middle of a rollout two plans are published, and pods need what both need. Until no pod lacks any of that, what
 was required before stays: the rollout has not begun to rely on more.
+
+A pod is checked when it gets the labels of a guarded service. If other labels take their place, pods that have these
+already have not been checked. So the guard remembers by which labels all pods were, and the API server refuses a
+selector of the Service that does not have them.
 """
 
 from __future__ import annotations
@@ -17,6 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from admc.kubernetes.cluster.redirection import redirects
 from admc.kubernetes.inject.needs import Needs, Place, in_common
+from admc.kubernetes.inject.selectors import unusable
+from admc.kubernetes.inject.spec import Required
 from emitters.interception.pod import PodCaptures
 
 if TYPE_CHECKING:
@@ -36,7 +42,16 @@ class Guarded(NamedTuple):
     needs: Needs
     """What is required of each pod."""
     selector: Mapping[str, str]
-    """That of the Service; of the last one, if there is none at present."""
+    """That of the Service; of the last one, if there is none at present. Pods with these labels are checked when they
+    get them."""
+    checked: Mapping[str, str]
+    """Each pod with these labels has been checked, or lacked nothing later. Mostly they are those of `selector`."""
+
+    @property
+    def required(self) -> Required:
+        """What stands in the `Injection`."""
+        selector = None if self.checked == self.selector else self.checked
+        return Required(self.needs.waits, self.needs.captures, selector)
 
 
 GuardedServices = Mapping[Place, Guarded]
@@ -54,9 +69,31 @@ def guarded(
     for place, needs in published.items():
         selector, known = selectors.get(place), before.get(place)
         required = _required(place, needs, known, lacks if selector else _unknown)
-        if _can_be_guarded(required):
-            after[place] = Guarded(required, selector or (known.selector if known else {}))
+        if not _can_be_guarded(required):
+            continue
+        if selector:
+            after[place] = Guarded(required, selector, _checked(place, required, selector, known, lacks))
+        elif known is not None:
+            after[place] = known._replace(needs=required)
     return before if after == before else after
+
+
+def _checked(
+    place: Place,
+    required: Needs,
+    selector: Mapping[str, str],
+    known: Guarded | None,
+    lacks: Callable[[Place, Needs], bool],
+) -> Mapping[str, str]:
+    """Pods with the labels of `known.checked` were checked before, and those that get the labels of `selector` are
+    checked from now on. If a label has another value by now, the API server has not refused that: the guard is off, or
+    the Service changed in the moment in which the requirement began. The new value counts."""
+    if known is None:
+        return selector
+    both = {**known.checked, **selector}
+    if both == selector or unusable(both) or not lacks(place, required):
+        return selector
+    return both
 
 
 def _required(place: Place, needs: Needs, known: Guarded | None, lacks: Callable[[Place, Needs], bool]) -> Needs:
@@ -103,7 +140,9 @@ def recalled(spec: InjectionSpec, namespace: str, app: str) -> dict[Place, Guard
     if spec.app != app:
         return {}
     return {
-        Place(namespace, name): Guarded(Needs(row.required.captures, row.required.waits), row.selector)
+        Place(namespace, name): Guarded(
+            Needs(row.required.captures, row.required.waits), row.selector, row.required.selector or row.selector
+        )
         for name, row in spec.services.items()
         if row.required is not None
     }

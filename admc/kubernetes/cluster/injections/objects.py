@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from admc.kubernetes.cluster.names import CONTROLLER, GROUP, VERSION
 from admc.kubernetes.cluster.records import Key
+from admc.kubernetes.inject.needs import Needs, in_common
 from admc.kubernetes.inject.spec import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from admc.kubernetes.cluster.program.owner import Owner
-    from admc.kubernetes.inject.spec import InjectionSpec
+    from admc.kubernetes.inject.spec import InjectionSpec, ServiceInjection
 
 KIND: Final = "Injection"
 PATH: Final = f"/apis/{GROUP}/{VERSION}/namespaces/{{0}}/injections/{{1}}"
@@ -89,6 +90,24 @@ def changes(
 
 
 def _is_as(there: InjectionObject | None, new: Mapping[str, Any], controller: str, owner: Owner) -> bool:
-    if there is None or there.controller != controller:
+    return there is not None and is_written_for(there, controller, owner) and there.spec == new["spec"]
+
+
+def is_written_for(there: InjectionObject, controller: str, owner: Owner) -> bool:
+    """Whether an object is one of this installation and goes with this Program."""
+    return there.controller == controller and there.owners == (owner.uid,)
+
+
+def has_all(stored: InjectionSpec, needed: InjectionSpec) -> bool:
+    """Whether the pods of each service that needs something get at least that by a stored spec. They are those of the
+    selector there."""
+    if (stored.app, stored.server) != (needed.app, needed.server):
         return False
-    return there.spec == new["spec"] and there.owners == (owner.uid,)
+    return all(
+        (row := stored.services.get(name)) is not None and _covers(row, own) for name, own in needed.services.items()
+    )
+
+
+def _covers(row: ServiceInjection, own: ServiceInjection) -> bool:
+    there = Needs(row.captures, row.waits)
+    return in_common(there, needed := Needs(own.captures, own.waits)) == needed

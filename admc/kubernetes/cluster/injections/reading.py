@@ -9,6 +9,7 @@ from admc.base.terminal import visible
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.injections.objects import KIND, PATH
+from admc.kubernetes.cluster.names import reserved
 from admc.kubernetes.cluster.program.spec import LABEL
 from admc.kubernetes.inject.spec import InjectionError, InjectionSpec, read_spec
 
@@ -60,9 +61,13 @@ def _unreadable(error: ApiError, namespace: str, name: str) -> CommandError:
     if not error.message.startswith("injections."):  # the API server knows no such path
         hint = f"apply `{DEFINITION}`, and start a server of the installation"
         return wrong_usage("ADM957", f"the cluster does not have the kind `{KIND}`", cause=cause, hint=hint)
+    absent = f"there is no `{KIND}` `{name}` in namespace `{namespace}`"
+    if why := reserved(namespace, own=""):
+        hint = "give the pods another namespace, or apply the manifests without `admc inject`"
+        return wrong_usage("ADM957", absent, cause=f"{why}, so it takes part in no installation", hint=hint)
     return wrong_usage(
         "ADM957",
-        f"there is no `{KIND}` `{name}` in namespace `{namespace}`",
+        absent,
         cause="the active server of the installation writes it where pods need an ADM or a wait",
         hint=f"look whether the namespace has the label `admc.dev/controller={name}`, and whether a Program is in "
         "force (`kubectl get programs`); where no pod needs anything, apply the manifests without `admc inject`",

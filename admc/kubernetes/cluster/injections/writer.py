@@ -4,9 +4,10 @@
     a plan that comes --announced--> the same, before the plan is begun
 
 A pod that starts in the middle of a rollout needs what both plans need. So the objects have the needs of a new plan
-before its first step, and lose those of the old one when no proxy may have it any more. What the guard requires of pods
-(`guarded`) is stored in these objects and nowhere else: the next active replica reads it there, from the API server and
-not from its watch, which may be behind.
+before its first step, and lose those of the old one when no proxy may have it any more. An object that cannot be
+written holds a new plan back only if the plan needs something in its namespace that the stored object does not have.
+What the guard requires of pods (`guarded`) is stored in these objects and nowhere else: the next active replica reads
+it there, from the API server and not from its watch, which may be behind.
 """
 
 from __future__ import annotations
@@ -21,21 +22,23 @@ from admc.base.exits import CommandError, Exit
 from admc.compile.plan.read import named_plan
 from admc.kubernetes.cluster.api.backoff import Backoff
 from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
+from admc.kubernetes.cluster.injections import findings
 from admc.kubernetes.cluster.injections.guarded import guarded, recalled
 from admc.kubernetes.cluster.injections.objects import (
     EVERYWHERE,
-    KIND,
     PATH,
     Changes,
     body,
     changes,
+    has_all,
     injection_object,
+    is_written_for,
 )
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.cluster.program.conditions import Names
-from admc.kubernetes.inject.needs import estimates_of, injections, needs_of_plan, united
+from admc.kubernetes.cluster.records import Key
+from admc.kubernetes.inject.needs import NO_NAMES, estimates_of, injections, needs_of_plan, united
 from admc.kubernetes.inject.spec import MAX_BYTES, InjectionError, read_spec, size
-from dsl.diagnostics.diagnostic import Diagnostic, Severity
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -44,13 +47,13 @@ if TYPE_CHECKING:
     from admc.kubernetes.cluster.injections.guarded import Guarded, GuardedServices
     from admc.kubernetes.cluster.injections.objects import InjectionObject
     from admc.kubernetes.cluster.program.owner import Owner
-    from admc.kubernetes.cluster.records import Key
     from admc.kubernetes.cluster.retry_loop import ChangedKeys
     from admc.kubernetes.inject.needs import Estimate, Needs, Place, PlanNeeds
     from admc.kubernetes.inject.spec import Amounts, InjectionSpec
     from admc.serve.environment import Serving
     from admc.serve.rollout.model import Placed
     from admc.serve.storage.position import Recipe
+    from dsl.diagnostics.diagnostic import Diagnostic
 
 LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 1.0
@@ -69,15 +72,24 @@ class Picture(NamedTuple):
     """Service -> the selector of its Kubernetes Service."""
     taking_part: tuple[str, ...]
     """The namespaces that take part in the installation."""
+    names: Mapping[Place, str] = NO_NAMES
+    """Service -> the name of its Kubernetes Service."""
 
 
 class _Wanted(NamedTuple):
+    specs: Mapping[str, InjectionSpec]
+    """Namespace with pods that need something -> what they need, whether or not it takes part."""
     bodies: Mapping[str, dict[str, Any]]
     """Namespace that takes part -> its object."""
-    needed: frozenset[str]
-    """The namespaces with pods that need something, whether or not they take part."""
-    findings: tuple[Diagnostic, ...]
-    """Objects that are too large."""
+    too_large: Mapping[str, Diagnostic]
+    """Namespace whose object would be too large, so that it has none in `bodies` -> the finding."""
+
+
+class _Written(NamedTuple):
+    findings: tuple[Diagnostic, ...] = ()
+    """About objects that could not be written."""
+    error: ApiError | None = None
+    """The first one of the API server."""
 
 
 class _Basis(NamedTuple):
@@ -148,11 +160,14 @@ class InjectionWriter:
             recipe = serving.recipe
             plans, plan = self._coming or (serving.placed, None if recipe is None else recipe.plan)
             try:
-                self.findings = await self._write(plans, plan)
-                backoff.reset()
+                written = await self._write(plans, plan)
             except ApiError as error:
-                self.findings = (not_written(error),)
-                pause = max(pause, backoff.seconds(error.retry_after))
+                written = _Written((findings.not_written(error),), error)
+            self.findings = written.findings
+            if written.error is None:
+                backoff.reset()
+            else:
+                pause = max(pause, backoff.seconds(written.error.retry_after))
             self._log()
             await asyncio.sleep(pause)
 
@@ -173,37 +188,57 @@ class InjectionWriter:
                 return
             try:
                 wanted = await self._wanted(plans, plan, owner)
-                if wanted.findings:
-                    raise CommandError(Exit.INPUT, wanted.findings)
-                await self._apply(self._due(wanted, owner).applied)
+                await self._check_needs(wanted, wanted.too_large, owner)
+                refused = await self._apply(self._due(wanted, owner).applied)
             except ApiError as error:
-                raise CommandError(Exit.INPUT, [not_written(error)]) from error
+                raise CommandError(Exit.INPUT, [findings.not_written(error)]) from error
+            await self._check_needs(wanted, findings.refusals(refused), owner)
 
-    async def _write(self, plans: tuple[Placed, ...], plan: bytes | None) -> tuple[Diagnostic, ...]:
-        """Write what differs. Returns the findings about objects that cannot be written. Raises `ApiError`."""
+    async def _check_needs(self, wanted: _Wanted, unwritten: Mapping[str, Diagnostic], owner: Owner) -> None:
+        """Raise `CommandError` with the findings of the unwritten objects whose pods need more than the stored ones
+        have."""
+        lacking = [
+            finding
+            for namespace, finding in unwritten.items()
+            if not await asyncio.to_thread(self._is_stored, namespace, wanted.specs[namespace], owner)
+        ]
+        if lacking:
+            raise CommandError(Exit.INPUT, lacking)
+
+    def _is_stored(self, namespace: str, needed: InjectionSpec, owner: Owner) -> bool:
+        there = self._there.get(Key(namespace, self._controller))
+        if there is None or not is_written_for(there, self._controller, owner):
+            return False
+        try:
+            return has_all(read_spec(there.spec), needed)
+        except InjectionError:
+            return False
+
+    async def _write(self, plans: tuple[Placed, ...], plan: bytes | None) -> _Written:
+        """Write what differs. A namespace that refuses its object does not stop the others. Raises `ApiError`."""
         async with self._turn:
             owner = self._owner()
             if owner is None:
                 self._guarded = None  # the objects go with their Program, and another Program begins anew
             if owner is None or not plans or not self._may_write():
-                return ()
+                return _Written()
             wanted = await self._wanted(plans, plan, owner)
             due = self._due(wanted, owner)
-            await self._apply(due.applied)
-            for item in due.removed:
-                await self._remove(item)
-            return wanted.findings
+            refused = {**await self._apply(due.applied), **await self._remove(due.removed)}
+            why = (*wanted.too_large.values(), *findings.refusals(refused).values())
+            return _Written(why, next(iter(refused.values()), None))
 
     def _due(self, wanted: _Wanted, owner: Owner) -> Changes:
         for key in self._shown.take():
             self._sent.pop(key.namespace, None)
-        return changes(wanted.bodies, wanted.needed, self._there, self._controller, owner)
+        return changes(wanted.bodies, wanted.specs.keys(), self._there, self._controller, owner)
 
     async def _wanted(self, plans: tuple[Placed, ...], plan: bytes | None, owner: Owner) -> _Wanted:
         """Raises `ApiError`."""
-        app, picture, published = plans[-1].program.app, self._picture(), tuple(self._published())
+        app, published = plans[-1].program.app, tuple(self._published())
         needs, in_force, estimates = await asyncio.to_thread(self._of_plans, plans, published, plan)
         known = await self._known(app, owner)
+        picture = self._picture()  # of the same moment as the pods below
         if published:  # before that, nothing is known to be in force, and what was stored stays
             self._guarded = guarded(known, in_force, picture.selectors, partial(self._lacks, app))
             _log_guarded(known, self._guarded)
@@ -256,8 +291,17 @@ class InjectionWriter:
             # A guarded service whose Service is absent keeps its row: its pods are found by the last selector.
             selectors = {place: row.selector for place, row in services.items()}
             selectors |= {place: selector for place, selector in picture.selectors.items() if selector}
-            required = {place: row.needs for place, row in services.items()}
-            specs = injections(basis.app, self._server, basis.needs, selectors, basis.estimates, self._limits, required)
+            required = {place: row.required for place, row in services.items()}
+            specs = injections(
+                basis.app,
+                self._server,
+                basis.needs,
+                selectors,
+                basis.estimates,
+                self._limits,
+                required,
+                picture.names,
+            )
             self._computed = basis, _wanted(specs, picture, self._controller, basis.owner)
         return self._computed[1]
 
@@ -277,10 +321,10 @@ class InjectionWriter:
         all_needs, in_force = (united(needs[id(placed.placement)] for placed in some) for some in (plans, published))
         return all_needs, in_force, self._estimates[1]
 
-    async def _apply(self, bodies: Iterable[dict[str, Any]]) -> None:
-        """Apply each object once, until the watch shows it. A namespace that refuses one does not stop the others.
-        Raises the first `ApiError`."""
-        refused: list[ApiError] = []
+    async def _apply(self, bodies: Iterable[dict[str, Any]]) -> dict[str, ApiError]:
+        """Apply each object once, until the watch shows it. Returns each namespace whose object the API server refuses.
+        Raises `ApiError` if it does not answer."""
+        refused: dict[str, ApiError] = {}
         for new in bodies:
             namespace = new["metadata"]["namespace"]
             if self._sent.get(namespace) == new or not self._may_write():
@@ -290,22 +334,28 @@ class InjectionWriter:
             except ApiError as error:
                 if not is_refusal(error):
                     raise
-                refused.append(error)
+                refused[namespace] = error
             else:
                 self._sent[namespace] = new
-        if refused:
-            raise refused[0]
+        return refused
 
-    async def _remove(self, item: InjectionObject) -> None:
-        if not self._may_write():
-            return
-        self._sent.pop(item.key.namespace, None)
-        try:
-            await self._api.delete(PATH.format(*item.key), uid=item.uid)
-        except ApiError as error:
-            # If it is gone, or another one has its name, the watch will show that.
-            if not error.is_not_found and not error.is_conflict:
-                raise
+    async def _remove(self, items: Iterable[InjectionObject]) -> dict[str, ApiError]:
+        """Remove objects. Returns and raises what `_apply` does."""
+        refused: dict[str, ApiError] = {}
+        for item in items:
+            if not self._may_write():
+                break
+            self._sent.pop(item.key.namespace, None)
+            try:
+                await self._api.delete(PATH.format(*item.key), uid=item.uid)
+            except ApiError as error:
+                # If it is gone, or another one has its name, the watch will show that.
+                if error.is_not_found or error.is_conflict:
+                    continue
+                if not is_refusal(error):
+                    raise
+                refused[item.key.namespace] = error
+        return refused
 
     def _log(self) -> None:
         """Log the findings when they change."""
@@ -324,33 +374,11 @@ def _log_guarded(before: GuardedServices, after: GuardedServices) -> None:
 
 
 def _wanted(specs: Mapping[str, InjectionSpec], picture: Picture, controller: str, owner: Owner) -> _Wanted:
-    bodies, findings = {}, []
+    bodies, too_large = {}, {}
     for namespace in sorted(specs.keys() & set(picture.taking_part)):
         new = body(specs[namespace], namespace, controller, owner)
         if (bytes_of := size(new)) > MAX_BYTES:
-            findings.append(_too_large(namespace, controller, bytes_of))
+            too_large[namespace] = findings.too_large(namespace, controller, bytes_of)
         else:
             bodies[namespace] = new
-    return _Wanted(bodies, frozenset(specs), tuple(findings))
-
-
-def _too_large(namespace: str, name: str, bytes_of: int) -> Diagnostic:
-    return Diagnostic(
-        "ADM955",
-        Severity.ERROR,
-        f"the `{KIND}` `{name}` of namespace `{namespace}` would be too large",
-        None,
-        f"it would have {bytes_of:,} bytes, for all services there that need an ADM or a wait, and may have "
-        f"{MAX_BYTES:,}",
-        "distribute the services over several namespaces, or give their Services selectors with fewer labels",
-    )
-
-
-def not_written(error: ApiError) -> Diagnostic:
-    cause = str(error)
-    if error.is_not_found and not error.message.startswith("namespaces "):
-        cause += f"; `deploy/install.yaml` defines the kind `{KIND}`"
-    elif error.status in (401, 403):
-        cause += "; `deploy/install.yaml` has the rights of the server's account"
-    what = f"an `{KIND}` object cannot be written, so new pods may not get what they need"
-    return Diagnostic("ADM956", Severity.ERROR, what, None, cause)
+    return _Wanted(specs, bodies, too_large)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from admc.base.terminal import visible
+from admc.kubernetes.cluster.names import reserved
 from admc.kubernetes.inject.admitted import injected_pod, patch
 from admc.kubernetes.inject.model import NOTHING, TemplateFinding
 from admc.kubernetes.inject.names import ADM_CONTAINER, RULES_CONTAINER, WAIT_CONTAINER
@@ -35,7 +36,6 @@ VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 CREATED: Final = {"operation": "CREATE", "resource": {"group": "", "version": "v1", "resource": "pods"}}
 """What the API server asks about."""
-SYSTEM: Final = "kube-system"
 MAX_WARNING: Final = 256
 """Characters of a warning. The API server may cut longer ones."""
 MAX_WARNINGS: Final = 8
@@ -144,7 +144,7 @@ def _is_about_a_new_pod(request: Mapping[str, Any]) -> bool:
 def _verdict(pod: dict[str, Any], namespace: str, known: Known) -> _Verdict:
     metadata = _mapping(pod.get("metadata"))
     spec = known.specs.get(namespace)
-    if namespace in (known.namespace, SYSTEM) or spec is None or MIRROR in _mapping(metadata.get("annotations")):
+    if reserved(namespace, known.namespace) or spec is None or MIRROR in _mapping(metadata.get("annotations")):
         return _Verdict(Outcome.UNCHANGED)
     if isinstance(spec, InjectionError):
         return _Verdict(Outcome.WARNED, findings=(_unusable(spec, known.installation.name),))

@@ -24,6 +24,7 @@ from admc.review.diff.model import Cause, Diff, How, Move
 from dsl.diagnostics.diagnostic import ProgramError
 from dsl.loader import Statements
 from dsl.program import Place
+from dsl.words import few
 from solver.placement import PlacementError, Previous
 
 WORK: Final = 200_000
@@ -175,9 +176,7 @@ _NEEDLESS: Final = "HEAD was not compiled with BASE's plan as `--previous`: the 
 
 
 def _cause(candidates: Sequence[Change], *, complete: bool) -> Cause:
-    shown = [f"{_name(change.key)} {change.verb}" for change in candidates[:SHOWN]]
-    more = len(candidates) - len(shown)
-    listed = ", ".join(shown) + (f" and {more} more" if more else "")
+    listed = few([f"{_name(change.key)} {change.verb}" for change in candidates], SHOWN)
     text = listed if complete else f"one of these {len(candidates)}, or several: {listed}"
     head = _lines(change.head for change in candidates)
     base = _lines(change.base for change in candidates if change.head is None)

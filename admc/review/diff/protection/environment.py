@@ -20,6 +20,7 @@ from admc.review.diff.protection.note import Note, list_text
 from admc.review.diff.protection.regions import Moved, moved_addresses
 from admc.review.diff.protection.reliance import tells_apart
 from dsl.program import Reliance
+from dsl.words import few
 
 _NAMED = 3
 """A sentence names this many services, and counts the others."""
@@ -80,14 +81,9 @@ def selected_pods(comparison: Comparison) -> Iterator[Note]:
             calls += [call] if services else []
         if names:
             change = changed[next(iter(names))] if len(names) == 1 else None
-            text = f"`{pair.name}` knows {_few(sorted(names))} by pods, and other pods are selected"
+            members = few([f"`{name}`" for name in sorted(names)], _NAMED)
+            text = f"`{pair.name}` knows {members} by pods, and other pods are selected"
             yield comparison.note(Word.UNCLEAR, pair, calls, text, change)
-
-
-def _few(names: list[str]) -> str:
-    shown = [f"`{name}`" for name in names[:_NAMED]]
-    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return ", ".join((*shown, *more))
 
 
 def _selections(comparison: Comparison) -> Iterator[tuple[str, Change]]:

@@ -17,6 +17,7 @@ from admc.review.diff.render import words
 from admc.review.diff.render.mermaid import mermaid
 from admc.review.diff.render.rollout import configuration_only, order_of_rollout, redirection
 from admc.review.diff.render.words import TEXT, LinePlace, Style
+from dsl.words import few
 
 _NAME: Final = 120
 _SENTENCE: Final = 300
@@ -211,10 +212,9 @@ def _program(diff: Diff, blob: str | None, most: int) -> list[str]:
         name = f"{MARKDOWN.sentence(named.kind)} {MARKDOWN.name(named.name)}"
         rows.append(_row(MARKDOWN.sentence(named.change), name, text, "" if at is None else link(at, blob)))
     lines = _table(("", "what", "", "line"), rows, len(diff.program))
-    renames = [f"{MARKDOWN.name(rename.base)} -> {MARKDOWN.name(rename.head)}" for rename in diff.renames[:most]]
+    renames = [f"{MARKDOWN.name(rename.base)} -> {MARKDOWN.name(rename.head)}" for rename in diff.renames]
     if renames:
-        more = f" and {len(diff.renames) - most:,} more" if len(diff.renames) > most else ""
-        lines += [*([""] if lines else []), f"Renamed: {', '.join(renames)}{more}"]
+        lines += [*([""] if lines else []), f"Renamed: {few(renames, most)}"]
     return lines
 
 

@@ -9,6 +9,7 @@ from admc.base.terminal import counted
 from admc.review.diff.model import Diff, NetworkPolicyChange, PolicyAction, PortChange, Restart, Rollout
 from admc.review.diff.render.words import Style, listed
 from dsl.program import Side
+from dsl.words import few
 
 SERVICES: Final = 6
 """One phrase names this many services, and counts the others."""
@@ -71,8 +72,7 @@ def redirection(diff: Diff, style: Style) -> list[str]:
     for comes, word in ((True, "redirect"), (False, "redirect no longer")):
         ports = [_port(change, style) for change in changes if change.comes is comes]
         if ports:
-            more = f" and {len(ports) - SERVICES} more" if len(ports) > SERVICES else ""
-            lines.append(f"{word}: {', '.join(ports[:SERVICES])}{more}")
+            lines.append(f"{word}: {few(ports, SERVICES)}")
     return lines
 
 
@@ -85,5 +85,4 @@ def configuration_only(rollout: Rollout, name: Callable[[str], str]) -> list[str
     services = rollout.configuration_only
     if not services:
         return []
-    more = f" and {len(services) - SERVICES} more" if len(services) > SERVICES else ""
-    return [f"configuration only: {', '.join(name(service) for service in services[:SERVICES])}{more}"]
+    return [f"configuration only: {few([name(service) for service in services], SERVICES)}"]

@@ -21,6 +21,7 @@ from admc.review.diff.render import headline as first_line
 from admc.review.diff.render import words
 from admc.review.diff.render.rollout import configuration_only, order_of_rollout, redirection
 from admc.review.diff.render.words import TEXT
+from dsl.words import few
 
 ROWS: Final = 25
 """A section shows this many rows, and counts the others."""
@@ -219,9 +220,8 @@ def _gap(console: Console, diff: Diff) -> None:
 def _program(console: Console, diff: Diff) -> None:
     """Print renames, and the changes of the program if no other section shows them."""
     if diff.renames:
-        shown = ", ".join(f"`{visible(rename.base)}` -> `{visible(rename.head)}`" for rename in diff.renames[:ROWS])
-        more = f" and {len(diff.renames) - ROWS} more" if len(diff.renames) > ROWS else ""
-        _wrapped(console, Text(f"renamed: {shown}{more}"), 0)
+        renames = [f"`{visible(rename.base)}` -> `{visible(rename.head)}`" for rename in diff.renames]
+        _wrapped(console, Text(f"renamed: {few(renames, ROWS)}"), 0)
     if not first_line.is_quiet(diff) or not diff.program:
         return
     _heading(console, "program")

@@ -27,6 +27,7 @@ from admc.review.diff.model import (
     Verdict,
 )
 from dsl.program import Place, Side
+from dsl.words import few
 
 
 class Style(NamedTuple):
@@ -53,8 +54,7 @@ _UNITS: Final = {
 
 def listed(names: Sequence[str], style: Style, most: int = NAMES) -> str:
     """The first `most` names with commas between them, and the number of the others."""
-    shown = ", ".join(style.name(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    return few([style.name(name) for name in names], most)
 
 
 def call_names(calls: Sequence[CallName], most: int = NAMES) -> str:
@@ -79,12 +79,8 @@ def call_names(calls: Sequence[CallName], most: int = NAMES) -> str:
     ends = [(source, end) for source, end in ends if source == "*" or end not in open_to_all]
     sources, destinations = dict.fromkeys(end[0] for end in ends), dict.fromkeys(end[1] for end in ends)
     if len(sources) * len(destinations) == len(ends) and (len(sources) == 1 or len(destinations) == 1):
-        return f"{_few(list(sources), most)} -> {_few(list(destinations), most)}"
-    return _few([f"{source} -> {destination}" for source, destination in ends], most)
-
-
-def _few(names: Sequence[str], most: int) -> str:
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+        return f"{few(list(sources), most)} -> {few(list(destinations), most)}"
+    return few([f"{source} -> {destination}" for source, destination in ends], most)
 
 
 class LinePlace(NamedTuple):
@@ -200,9 +196,7 @@ def cause_phrase(diff: Diff, cause: Cause, style: Style, shown: Callable[[LinePl
     """A cause with its lines: `since call `geo -> rate` came (policies.adm:28)`."""
     all_places = [head_place(diff, line) for line in cause.lines]
     all_places += [base_place(diff, line) for line in cause.base_lines]
-    places = [shown(place) for place in all_places[:NAMES]]
-    more = f" and {len(all_places) - NAMES} more" if len(all_places) > NAMES else ""
-    at = f" ({', '.join(places)}{more})" if places else ""
+    at = f" ({few([shown(place) for place in all_places], NAMES)})" if all_places else ""
     return f"since {style.sentence(cause.text)}{at}"
 
 

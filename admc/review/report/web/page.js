@@ -36,6 +36,12 @@
     return button;
   }
 
+  function sample(key) {
+    const line = make("li"), edge = ["ingress", "egress", "both", "network", "mixed", "plain", "weaker", "refused", "came", "gone", "stricter"].includes(key.look);
+    line.append(make("span", "sample " + (edge ? "line " : "") + key.look), key.text);
+    return line;
+  }
+
   // ---- sections ----
 
   function table(section) {
@@ -63,9 +69,13 @@
     const made = make("div", "bar");
     const label = make("span", "", shown.node === null ? shown.label : "");
     if (shown.node !== null) label.append(named(shown.label, shown.node));
-    const track = make("span", "track"), room = make("span", "room"), fill = make("span", "fill " + shown.look);
-    fill.style.width = 100 * shown.fraction + "%";
-    room.append(fill);
+    const track = make("span", "track"), room = make("span", "room");
+    const fills = shown.solid === null ? [["", shown.fraction]] : [[" pale", shown.fraction], ["", shown.solid]];
+    fills.forEach(([more, share]) => {
+      const fill = make("span", "fill " + shown.look + more);
+      fill.style.width = 100 * share + "%";
+      room.append(fill);
+    });
     if (shown.low !== null) {
       const interval = make("span", "span");
       interval.style.left = 100 * shown.low + "%";
@@ -74,6 +84,18 @@
     }
     track.append(room, make("span", "figure", shown.text));
     made.append(label, track);
+    return shown.rows.length ? opening(made, shown) : made;
+  }
+
+  // A bar that opens its table. The table is made when it is opened: a page may have thousands of rows.
+  function opening(line, shown) {
+    const made = make("details", "more"), summary = make("summary");
+    summary.append(line);
+    made.append(summary);
+    made.addEventListener("toggle", () => {
+      made.append(table(shown));
+      if (shown.note) made.append(make("p", "quiet", shown.note));
+    }, { once: true });
     return made;
   }
 
@@ -81,6 +103,12 @@
     const made = make(section.folded ? "details" : "section");
     made.append(make(section.folded ? "summary" : level, "", section.title));
     if (section.note) made.append(make("p", "quiet", section.note));
+    if (section.legend.length) {
+      const keys = make("ul", "legend");
+      section.legend.forEach((key) => keys.append(sample(key)));
+      made.append(keys);
+      made.classList.add("keyed");
+    }
     section.bars.forEach((each) => made.append(bar(each)));
     if (section.groups.length) {
       const groups = make("div", "groups");
@@ -300,11 +328,7 @@
   page.doubts.forEach((text) => byId("doubts").append(make("li", "", text)));
   byId("mesh").classList.toggle("bare", !page.nodes.length);
   byId("graph-note").textContent = page.graph_note;
-  page.legend.forEach((key) => {
-    const line = make("li"), edge = ["ingress", "egress", "both", "network", "mixed", "plain", "weaker", "refused", "came", "gone", "stricter"].includes(key.look);
-    line.append(make("span", "sample " + (edge ? "line " : "") + key.look), key.text);
-    byId("legend").append(line);
-  });
+  page.legend.forEach((key) => byId("legend").append(sample(key)));
   page.policies.forEach((name, at) => {
     const option = make("option");
     option.value = String(at);
@@ -346,7 +370,7 @@
   const redraw = () => cy.style(styles());
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   window.addEventListener("beforeprint", () => {
-    document.querySelectorAll("details").forEach((each) => { each.open = true; });
+    document.querySelectorAll("details:not(.more)").forEach((each) => { each.open = true; });
     document.documentElement.classList.add("paper");
     redraw();
     if (page.nodes.length) printed();

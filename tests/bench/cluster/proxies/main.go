@@ -31,6 +31,7 @@ type settings struct {
 	Namespace  string `json:"namespace"`
 	Account    string `json:"account"`
 	Audience   string `json:"audience"`
+	System     string `json:"system"`
 	Slice      string `json:"slice"`
 	Host       string `json:"host"`
 	Authority  string `json:"authority"`
@@ -84,7 +85,7 @@ func run(path string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go found.follow(ctx, "/api/v1/namespaces/"+found.Namespace+"/pods", "", found.pod)
-	go found.follow(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+found.Namespace+"/endpointslices",
+	go found.follow(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+found.System+"/endpointslices",
 		"metadata.name="+found.Slice, found.slice)
 	return found.answer()
 }
