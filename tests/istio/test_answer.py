@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from admc.base.exits import CommandError
 from admc.istio.call_files import read_calls
+from admc.istio.document import advice_of, json_of
 from admc.istio.in_force.calls import Call
 from admc.istio.wording import CallsGiven, about_calls
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
@@ -98,20 +101,34 @@ def test_reasons_that_many_workloads_have_in_common_are_written_once(
     strict = peer_authentication("strict", selector={"matchLabels": {"app": "app-1"}}, mtls={"mode": "STRICT"})
     documents = [*injected("shop"), *(it for name in names for it in app(name)), *rules, own, strict]
     whole = advise(*documents)
-    assert "common_reasons" not in whole
+    assert whole["common_reasons"] is None
     monkeypatch.setattr("admc.istio.common_reasons.MOST_REPEATED", 4)
     short = advise(*documents)
-    common = short.pop("common_reasons")
-    assert [len(listed) for listed in common["lists"]] == [5]
+    assert [len(listed) for listed in short["common_reasons"]["lists"]] == [5]
     assert [len(it["reasons"]) for it in short["workloads"]] == [1, 1, 0, 0]
-    for workload in short["workloads"]:
-        reference = workload.pop("common_reasons")
-        listed = [it for it in common["lists"][reference["list"]] if it not in reference["without"]]
-        workload["reasons"] += [common["reasons"][it] for it in listed]
-    order = [it["reason"] for it in whole["reasons"]]
-    for workload in short["workloads"]:
-        workload["reasons"].sort(key=lambda it: order.index(it["reason"]))
-    assert short == whole
+    read = advice_of(json.dumps(short).encode(), Path("ADVICE.json"))
+    assert json.loads(json_of(read)) == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda made: made["workloads"][0]["common_reasons"].update(list=1), "a list of `common_reasons` that is not"),
+        (lambda made: made["common_reasons"]["lists"][0].append(99), "a reason that is not there"),
+        (lambda made: made.update(common_reasons=None), "a list of `common_reasons` that is not there"),
+        (lambda made: made["common_reasons"]["lists"][0].extend([0] * 1_000), "at most"),
+    ],
+)
+def test_references_to_reasons_that_are_not_there_are_refused(
+    change: Callable[[Any], None], message: str, advise: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("admc.istio.common_reasons.MOST_REPEATED", 0)
+    monkeypatch.setattr("admc.istio.document.MAX_REASONS", 1_000)
+    made = advise(*MESH, ROUTE)
+    change(made)
+    with pytest.raises(CommandError) as refused:
+        advice_of(json.dumps(made).encode(), Path("ADVICE.json"))
+    assert message in str(refused.value.diagnostics[0].cause)
 
 
 def test_a_reason_has_the_line_of_what_is_in_force(advise: Any) -> None:

@@ -8,17 +8,19 @@ from admc.testbed.facts import is_split
 from admc.testbed.findings import TRIES, Bed, ProbeFinding, described, judged
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from admc.testbed.client import Request
     from dsl.program import Call, Policy
 
 COUNTED = 3
 SETTLED = 0.25
-"""Seconds to wait for a second line or a further count, neither of which should come."""
+"""Seconds to wait for what should not come: a second line, a further count, or one of an earlier request."""
 
 
 def log(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
     """A request adds exactly one line. If a split routes some requests to other services, each adds at most one."""
-    before = bed.logged(policy, call)
+    before = _at_rest(bed, lambda: bed.logged(policy, call))
     sent, tried = 0, TRIES if is_split(bed.program, call) else 1
     while sent < tried:
         reply = bed.send(call, request)
@@ -34,7 +36,7 @@ def log(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
 
 
 def count(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFinding:
-    before = bed.counted(policy, call)
+    before = _at_rest(bed, lambda: bed.counted(policy, call))
     for _ in range(COUNTED):
         bed.send(call, request)
     bed.wait(lambda: bed.counted(policy, call) - before >= COUNTED)
@@ -43,3 +45,14 @@ def count(bed: Bed, policy: Policy, call: Call, request: Request) -> ProbeFindin
     return judged(
         more == COUNTED, f"{described(call, request)}, {COUNTED} times", f"{COUNTED} counted", f"{more} counted"
     )
+
+
+def _at_rest(bed: Bed, number: Callable[[], int]) -> int:
+    """Return a number of lines or counts that has stopped to grow: a busy proxy logs an earlier request late."""
+    known = number()
+    while True:
+        before = known
+        bed.wait(lambda before=before: number() > before, SETTLED)  # type: ignore[misc]
+        known = number()
+        if known == before:
+            return known

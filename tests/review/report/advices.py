@@ -58,6 +58,7 @@ def large() -> AdviceDocument:
             declared=Line("mesh.yaml", 1),
             sidecars=1,
             reasons=cited if at % 2 else (),
+            common_reasons=None,
             location=Line("mesh.yaml", 10 * at + 1),
         )
         for at in range(PODS)
