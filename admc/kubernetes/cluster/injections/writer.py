@@ -31,6 +31,7 @@ from admc.kubernetes.cluster.injections.objects import (
     body,
     changes,
     has_all,
+    has_labels,
     injection_object,
     is_written_for,
 )
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 1.0
+IN_FORCE_SECONDS: Final = 1.0
+"""After a watch has shown an object, API servers judge by it."""
 PAGE: Final = 20
 """Objects that are read at once. Each has up to 1 MB."""
 SHOWN: Final = 20
@@ -143,6 +146,8 @@ class InjectionWriter:
         """The objects that were computed last, and from what: with thousands of services that takes up to a second."""
         self._sent: dict[str, dict[str, Any]] = {}
         """Namespace -> an object that was applied and that the watch has not shown yet."""
+        self._shown_at: dict[str, float] = {}
+        """Namespace -> when the watch has shown its object last."""
         self.findings: tuple[Diagnostic, ...] = ()
         """Why some pods may not get what they need."""
         self._logged = ""
@@ -229,8 +234,9 @@ class InjectionWriter:
             return _Written(why, next(iter(refused.values()), None))
 
     def _due(self, wanted: _Wanted, owner: Owner) -> Changes:
-        for key in self._shown.take():
+        for key, at in self._shown.take().items():
             self._sent.pop(key.namespace, None)
+            self._shown_at[key.namespace] = at
         return changes(wanted.bodies, wanted.specs.keys(), self._there, self._controller, owner)
 
     async def _wanted(self, plans: tuple[Placed, ...], plan: bytes | None, owner: Owner) -> _Wanted:
@@ -240,10 +246,20 @@ class InjectionWriter:
         known = await self._known(app, owner)
         picture = self._picture()  # of the same moment as the pods below
         if published:  # before that, nothing is known to be in force, and what was stored stays
-            self._guarded = guarded(known, in_force, picture.selectors, partial(self._lacks, app))
+            lacks = partial(self._lacks, app)
+            self._guarded = guarded(known, in_force, picture.selectors, lacks, self._has_labels_in_force)
             _log_guarded(known, self._guarded)
         basis = _Basis(app, needs, estimates, self._guarded or {}, picture, owner)
         return await asyncio.to_thread(self._compute, basis)
+
+    def _has_labels_in_force(self, place: Place, row: Guarded) -> bool:
+        """Whether API servers check pods and Services by the labels of a row."""
+        there = self._there.get(Key(place.namespace, self._controller))
+        if there is None or place.namespace in self._sent:
+            return False
+        shown_at = self._shown_at.get(place.namespace)
+        is_read = shown_at is None or self._shown.clock() - shown_at >= IN_FORCE_SECONDS
+        return is_read and has_labels(there, place.service, row.selector, row.checked)
 
     async def _known(self, app: str, owner: Owner) -> GuardedServices:
         """Return the guarded services before this look. Raises `ApiError`."""
@@ -289,8 +305,8 @@ class InjectionWriter:
         if self._computed is None or self._computed[0] != basis:
             picture, services = basis.picture, basis.guarded
             # A guarded service whose Service is absent keeps its row: its pods are found by the last selector.
-            selectors = {place: row.selector for place, row in services.items()}
-            selectors |= {place: selector for place, selector in picture.selectors.items() if selector}
+            selectors = {place: selector for place, selector in picture.selectors.items() if selector}
+            selectors |= {place: row.selector for place, row in services.items()}
             required = {place: row.required for place, row in services.items()}
             specs = injections(
                 basis.app,
