@@ -103,6 +103,45 @@ def test_a_selector_with_many_labels_costs_its_own_service_alone(two: Installati
         assert not server.events("injection_not_written")
 
 
+WEBHOOK = "x-refuses"
+
+
+def webhook(namespace: str) -> dict[str, Any]:
+    """Of another operator. No process answers it."""
+    rule = {"apiGroups": ["admc.dev"], "apiVersions": ["*"], "operations": ["*"], "resources": ["injections"]}
+    hook = {
+        "name": "injections.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "rules": [rule],
+    }
+    metadata = {"name": WEBHOOK}
+    kind, version = "ValidatingWebhookConfiguration", "admissionregistration.k8s.io/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "webhooks": [hook]}
+
+
+def test_a_webhook_that_does_not_answer_for_a_namespace_holds_back_what_needs_that_alone(two: Installation) -> None:
+    path = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{WEBHOOK}"
+    with two.server():
+        two.program(AT_EGRESS)
+        two.said("Programmed", "Programmed")
+        two.until(lambda: "required" in rows(two)["cart"])
+        two.api.apply(path, webhook(two.namespace))
+        try:
+            two.service("cart", 8081, selector={"app": "cart", "tier": "x"})
+            said = two.said("Programmed", "InjectionNotWritten")
+            assert f"ADM956: the `Injection` object of namespace `{two.namespace}` cannot be written" in said
+            assert "failed calling webhook" in said
+            two.program(AT_INGRESS)
+            two.until(lambda: captured_in_two(two) == NEEDS[AT_INGRESS])
+            assert rows(two)["cart"]["selector"] == {"app": "cart"}
+        finally:
+            two.api.request("DELETE", path)
+        two.until(lambda: rows(two)["cart"]["selector"] == {"app": "cart", "tier": "x"})
+
+
 ODD = [
     {"a b": "x"},
     {"UPPER.example/a": "x"},

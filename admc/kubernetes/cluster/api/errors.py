@@ -13,6 +13,7 @@ MAX_MESSAGE: Final = 500
 """Characters of the server's message that are shown."""
 MAX_RETRY_AFTER: Final = 60.0
 """Seconds. A client waits no longer than this, even if the server asks for more."""
+_OF_A_WEBHOOK: Final = "failed calling webhook"
 
 
 def shown(text: object) -> str:
@@ -57,9 +58,15 @@ class ApiError(Exception):
 
 
 def is_refusal(error: ApiError) -> bool:
-    """Whether the API server answers and refuses the request: the account lacks a right, or the object or its namespace
-    cannot have the change. Another request may succeed."""
-    return 400 <= error.status < 500 and error.status != 429
+    """Whether the API server answers and refuses the request: the account lacks a right, the object or its namespace
+    cannot have the change, or a webhook for it does not answer. Another request may succeed."""
+    return (400 <= error.status < 500 and error.status != 429) or _is_of_a_webhook(error)
+
+
+def _is_of_a_webhook(error: ApiError) -> bool:
+    """A webhook may be for one namespace alone. Without an answer of etcd the status is 500 as well; the text alone
+    tells them apart (`ErrCallingWebhook` in k8s.io/apiserver)."""
+    return error.status == 500 and _OF_A_WEBHOOK in error.message
 
 
 class WatchError(ApiError):
