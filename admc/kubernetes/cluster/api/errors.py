@@ -13,7 +13,10 @@ MAX_MESSAGE: Final = 500
 """Characters of the server's message that are shown."""
 MAX_RETRY_AFTER: Final = 60.0
 """Seconds. A client waits no longer than this, even if the server asks for more."""
-_OF_A_WEBHOOK: Final = "failed calling webhook"
+UNKNOWN_FIELD: Final = "field not declared in schema"
+_OF_THE_REQUEST: Final = ("failed calling webhook", UNKNOWN_FIELD)
+"""Parts of messages with the status 500, which the API server also gives when etcd does not answer: a webhook that
+cannot be called, and a server-side apply with a field that the definition of the kind does not have."""
 
 
 def shown(text: object) -> str:
@@ -59,14 +62,10 @@ class ApiError(Exception):
 
 def is_refusal(error: ApiError) -> bool:
     """Whether the API server answers and refuses the request: the account lacks a right, the object or its namespace
-    cannot have the change, or a webhook for it does not answer. Another request may succeed."""
-    return (400 <= error.status < 500 and error.status != 429) or _is_of_a_webhook(error)
-
-
-def _is_of_a_webhook(error: ApiError) -> bool:
-    """A webhook may be for one namespace alone. Without an answer of etcd the status is 500 as well; the text alone
-    tells them apart (`ErrCallingWebhook` in k8s.io/apiserver)."""
-    return error.status == 500 and _OF_A_WEBHOOK in error.message
+    cannot have the change, or a webhook for it does not answer, perhaps in this namespace alone. Another request may
+    succeed."""
+    is_of_the_request = error.status == 500 and any(part in error.message for part in _OF_THE_REQUEST)
+    return is_of_the_request or (400 <= error.status < 500 and error.status != 429)
 
 
 class WatchError(ApiError):
