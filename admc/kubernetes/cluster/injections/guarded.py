@@ -93,12 +93,14 @@ def _by_labels(
     in_force: Callable[[Place, Guarded], bool],
 ) -> Guarded:
     """Pods with the labels of `known.checked` were checked before, and those that get the labels of the row are checked
-    from now on. If a label has another value by now, the API server has not refused that: the guard is off, or the
-    Service changed in the moment in which the requirement began. The new value counts."""
+    from now on. If a label has another value by now, or all of them are too many for a selector, the Service lacks some
+    that it has to have, and the API server has not refused that: the guard is off, or the Service changed in the moment
+    in which the requirement began. The labels of the Service count."""
     if known is None:
         return Guarded(required, selector, selector)
-    both = {**known.checked, **selector}
-    checked = selector if unusable(both) else both
+    checked = {**known.checked, **selector}
+    if unusable(checked):
+        return Guarded(required, selector, selector)
     if selector != known.selector:
         # With more labels, fewer pods are checked: only when no Service may select by the earlier ones any more.
         has_more = not selector.items() <= known.selector.items() and not _differ(selector, known.selector)
