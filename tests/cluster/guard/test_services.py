@@ -120,6 +120,14 @@ REFUSED: Final = {
     "bare goes outside": "app=bare",
 }
 """What the policy refuses, and the labels that the selector lacks."""
+TO_A_NAME: Final = {
+    "older goes outside",
+    "cart, outside",
+    "cart, outside with its selector",
+    "outside gets another name",
+    "bare goes outside",
+}
+"""Which of these have the type `ExternalName`, whose selector has no effect."""
 NEEDLESS: Final = {
     "unchanged: oldObject != null": "without it the clause is an error for a new Service, which is refused as well, "
     "unless its selector fits; this says why",
@@ -182,7 +190,8 @@ def test_selectors_of_guarded_services_and_mutants(new_cluster_api: Callable[...
         for name, labels in REFUSED.items():
             why = said(before[name])
             assert why.startswith("ADM966: this Service is that of `"), (name, before[name])
-            assert f"its selector lacks {labels}: " in why
+            lacks = "as an `ExternalName` it does not select by" if name in TO_A_NAME else "its selector lacks"
+            assert f", which is guarded, and {lacks} {labels}: " in why
             assert "annotation `admc.dev/pod-labels`, as in `app=cart`" in why
         assert {name for name, given in before.items() if not passes(given)} == REFUSED.keys()
         for place, mutant in zip(places, made, strict=True):
