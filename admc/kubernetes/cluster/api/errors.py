@@ -14,9 +14,15 @@ MAX_MESSAGE: Final = 500
 MAX_RETRY_AFTER: Final = 60.0
 """Seconds. A client waits no longer than this, even if the server asks for more."""
 UNKNOWN_FIELD: Final = "field not declared in schema"
-_OF_THE_REQUEST: Final = ("failed calling webhook", UNKNOWN_FIELD)
+_OF_THE_REQUEST: Final = (
+    "failed calling webhook",
+    UNKNOWN_FIELD,
+    "etcdserver: request is too large",
+    "trying to send message larger than max",
+)
 """Parts of messages with the status 500, which the API server also gives when etcd does not answer: a webhook that
-cannot be called, and a server-side apply with a field that the definition of the kind does not have."""
+cannot be called, a server-side apply with a field that the definition of the kind does not have, and an object that is
+too large for etcd."""
 
 
 def shown(text: object) -> str:
