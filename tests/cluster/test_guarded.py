@@ -12,6 +12,7 @@ from admc.kubernetes.cluster.api.errors import ApiError
 from admc.kubernetes.cluster.injections.guarded import MOST_PORTS, Guarded, any_lacks, guarded, recalled
 from admc.kubernetes.cluster.injections.objects import InjectionObject, body
 from admc.kubernetes.cluster.injections.writer import InjectionWriter, Picture
+from admc.kubernetes.cluster.program.conditions import Names
 from admc.kubernetes.cluster.program.owner import Owner
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.cluster.retry_loop import ChangedKeys
@@ -331,6 +332,7 @@ class StoredApi:
         self.pages = [none, {**whole, "spec": spec or whole["spec"]}]
         self.written: dict[str, Any] = {}
         self.refuses: ApiError | None = None
+        self.refuses_objects: ApiError | None = None
 
     async def get(self, path: str, **params: Any) -> dict[str, Any]:
         if self.refuses is not None:
@@ -342,6 +344,8 @@ class StoredApi:
         return {"items": [item], "metadata": more}
 
     async def apply(self, path: str, new: dict[str, Any]) -> None:
+        if self.refuses_objects is not None:
+            raise self.refuses_objects
         self.written[path.split("/")[5]] = new["spec"]["services"]
 
 
@@ -446,3 +450,38 @@ async def test_labels_are_in_force_some_time_after_the_watch_has_shown_them() ->
         assert await checked() == both, "API servers may not have read it"
         now[0] += 0.4
     assert await checked() is None
+
+
+@pytest.mark.parametrize("announces", [False, True])
+async def test_what_could_not_be_written_is_not_required(*, announces: bool) -> None:
+    """A pod that starts meanwhile is not checked, and may lack something."""
+    api, lacks = StoredApi(Owner("shop", "another")), [False]
+    picture = Picture({Place("one", "web"): {"app": "web"}, CART: {"app": "cart"}}, ("one", "two"))
+    looking = InjectionWriter(
+        cast("Api", api), "main", "admc:18000", None, {}, ChangedKeys(),
+        picture=lambda: picture, owner=lambda: OWNER, may_write=lambda: True,
+        published=lambda: (PLAN,), lacks=lambda app, place, needs: lacks[0],
+    )  # fmt: skip
+    api.refuses_objects = ApiError(403, "Forbidden", "no")
+    if announces:
+        with pytest.raises(Exception, match="cannot be written"):
+            async with looking.announced([PLAN], None):
+                pytest.fail("the plan is begun")
+    else:
+        await looking._write((PLAN,), None)
+    assert looking.guarded == Names.of([])
+    api.refuses_objects, lacks[0] = None, True
+    assert await required_of(looking, api) is None
+    lacks[0] = False
+    assert await required_of(looking, api) == KEPT
+    assert looking.guarded == Names.of(["web", "cart"])
+
+
+async def test_without_an_answer_what_may_be_written_is_required() -> None:
+    api = StoredApi(Owner("shop", "another"))
+    looking = writing(api, lacks=False, owners=[OWNER])
+    api.refuses_objects = ApiError(0, "no answer", "the connection ended")
+    with pytest.raises(ApiError):
+        await looking._write((PLAN,), None)
+    assert looking.guarded is not None
+    assert looking.guarded.number == 2

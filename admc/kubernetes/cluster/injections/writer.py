@@ -42,7 +42,7 @@ from admc.kubernetes.inject.needs import NO_NAMES, estimates_of, injections, nee
 from admc.kubernetes.inject.spec import MAX_BYTES, InjectionError, read_spec, size
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.injections.guarded import Guarded, GuardedServices
@@ -86,6 +86,10 @@ class _Wanted(NamedTuple):
     """Namespace that takes part -> its object."""
     too_large: Mapping[str, Diagnostic]
     """Namespace whose object would be too large, so that it has none in `bodies` -> the finding."""
+
+    def without(self, refused: Collection[str]) -> frozenset[str]:
+        """Return the namespaces whose objects are not written."""
+        return frozenset((self.specs.keys() - self.bodies.keys()).union(refused))
 
 
 class _Written(NamedTuple):
@@ -140,6 +144,8 @@ class InjectionWriter:
         """What was computed of each plan, as long as it is used."""
         self._guarded: GuardedServices | None = None
         """None before it has been read from the stored objects, and while no Program owns them."""
+        self._before: GuardedServices = {}
+        """The guarded services before the last look."""
         self._app = ""
         """The app of the guarded services."""
         self._computed: tuple[_Basis, _Wanted] | None = None
@@ -193,8 +199,14 @@ class InjectionWriter:
                 return
             try:
                 wanted = await self._wanted(plans, plan, owner)
-                await self._check_needs(wanted, wanted.too_large, owner)
-                refused = await self._apply(self._due(wanted, owner).applied)
+                unwritten: Collection[str] = wanted.specs.keys()
+                try:
+                    await self._check_needs(wanted, wanted.too_large, owner)
+                    unwritten = ()
+                    refused = await self._apply(self._due(wanted, owner).applied)
+                    unwritten = wanted.without(refused)
+                finally:
+                    self._settle(unwritten)
             except ApiError as error:
                 raise CommandError(Exit.INPUT, [findings.not_written(error)]) from error
             await self._check_needs(wanted, findings.refusals(refused), owner)
@@ -229,9 +241,24 @@ class InjectionWriter:
                 return _Written()
             wanted = await self._wanted(plans, plan, owner)
             due = self._due(wanted, owner)
-            refused = {**await self._apply(due.applied), **await self._remove(due.removed)}
+            unwritten: Collection[str] = ()
+            try:
+                refused = await self._apply(due.applied)
+                unwritten = wanted.without(refused)
+            finally:
+                self._settle(unwritten)
+            refused |= await self._remove(due.removed)
             why = (*wanted.too_large.values(), *findings.refusals(refused).values())
             return _Written(why, next(iter(refused.values()), None))
+
+    def _settle(self, unwritten: Collection[str]) -> None:
+        """Forget what objects that were not written would have required: API servers have not checked pods by it. If
+        the API server has not answered, it may have written an object, and what that requires stays."""
+        if self._guarded is None:
+            return
+        kept = {place: row for place, row in self._guarded.items() if place.namespace not in unwritten}
+        self._guarded = kept | {place: row for place, row in self._before.items() if place.namespace in unwritten}
+        _log_guarded(self._before, self._guarded)
 
     def _due(self, wanted: _Wanted, owner: Owner) -> Changes:
         for key, at in self._shown.take().items():
@@ -243,12 +270,11 @@ class InjectionWriter:
         """Raises `ApiError`."""
         app, published = plans[-1].program.app, tuple(self._published())
         needs, in_force, estimates = await asyncio.to_thread(self._of_plans, plans, published, plan)
-        known = await self._known(app, owner)
+        known = self._before = await self._known(app, owner)
         picture = self._picture()  # of the same moment as the pods below
         if published:  # before that, nothing is known to be in force, and what was stored stays
             lacks = partial(self._lacks, app)
             self._guarded = guarded(known, in_force, picture.selectors, lacks, self._has_labels_in_force)
-            _log_guarded(known, self._guarded)
         basis = _Basis(app, needs, estimates, self._guarded or {}, picture, owner)
         return await asyncio.to_thread(self._compute, basis)
 
