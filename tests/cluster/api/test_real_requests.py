@@ -13,7 +13,7 @@ from admc.kubernetes.cluster.api import connection
 from admc.kubernetes.cluster.api.applied import Applied
 from admc.kubernetes.cluster.api.connection import connect
 from admc.kubernetes.cluster.api.counts import Request
-from admc.kubernetes.cluster.api.errors import ApiError
+from admc.kubernetes.cluster.api.errors import ApiError, is_refusal
 from tests.cluster.api.made_server import kubeconfig
 
 if TYPE_CHECKING:
@@ -177,3 +177,22 @@ async def test_a_server_of_another_authority_is_not_talked_to(cluster_api: ApiSe
 
 async def test_keys_of_tokens_are_an_answer_like_others(api: Api) -> None:
     assert (await api.get("/openid/v1/jwks"))["keys"]
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")
+@pytest.mark.parametrize(("peers", "part"), [(1_600, "etcdserver: request is too large"), (2_100, "larger than max")])
+async def test_an_object_that_is_too_large_is_refused_itself(api: Api, peers: int, part: str) -> None:
+    """Other objects can be written, so that no namespace waits for this one."""
+    labels = {f"{'d' * 253}/{'k' * 62}{index}": "v" * 63 for index in range(3)}
+    sources = [{"podSelector": {"matchLabels": {**labels, "app": f"a-{number}"}}} for number in range(peers)]
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "large"}}
+    spec = {"podSelector": {}, "ingress": [{"from": sources}]}
+    with pytest.raises(ApiError, match=part) as error:
+        await api.apply("/apis/networking.k8s.io/v1/namespaces/default/networkpolicies/large", {**policy, "spec": spec})
+    assert error.value.status == 500
+    assert is_refusal(error.value)
+
+
+@pytest.mark.parametrize("text", ["etcdserver: request timed out", "etcdserver: leader changed"])
+def test_a_fault_of_etcd_is_no_refusal(text: str) -> None:
+    assert not is_refusal(ApiError(500, "InternalError", text))

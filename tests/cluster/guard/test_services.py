@@ -39,6 +39,7 @@ ROWS: Final = {
     "older": row({"app": "older"}),
     "empty": row({"marker": ""}),
     "outside": row({"app": "outside"}),
+    "bare": row({"app": "bare"}),
     "elsewhere": row({"app": "elsewhere"}, name="there"),
     "calm": ServiceInjection({"app": "calm"}, waits=True, captures=CAPTURES),
     "twin": ServiceInjection({"app": "twin"}, waits=True, captures=CAPTURES, service="cart"),
@@ -91,6 +92,10 @@ CHANGED: Final[dict[str, tuple[str, Json]]] = {
     "outside gets another selector": ("outside", {"spec": {"selector": {"app": "outside"}}}),
     "outside is annotated": ("outside", {"metadata": {"annotations": {"a": "b"}}}),
     "outside comes back with the selector that it had": ("outside", {"spec": {"type": "ClusterIP"}}),
+    "outside gets another name": ("outside", {"spec": {"externalName": "example.org"}}),
+    "outside comes back without a selector": ("outside", {"spec": {"type": "ClusterIP", "selector": None}}),
+    "bare is annotated": ("bare", {"metadata": {"annotations": {"a": "b"}}}),
+    "bare goes outside": ("bare", {"spec": OUTSIDE}),
     "outside comes back": ("outside", {"spec": {"type": "ClusterIP", "selector": {"app": "outside"}}}),
 }
 REFUSED: Final = {
@@ -110,8 +115,19 @@ REFUSED: Final = {
     "cart, outside": "app=cart",
     "cart, outside with its selector": "app=cart",
     "outside comes back with the selector that it had": "app=outside",
+    "outside comes back without a selector": "app=outside",
+    "outside gets another name": "app=outside",
+    "bare goes outside": "app=bare",
 }
 """What the policy refuses, and the labels that the selector lacks."""
+TO_A_NAME: Final = {
+    "older goes outside",
+    "cart, outside",
+    "cart, outside with its selector",
+    "outside gets another name",
+    "bare goes outside",
+}
+"""Which of these have the type `ExternalName`, whose selector has no effect."""
 NEEDLESS: Final = {
     "unchanged: oldObject != null": "without it the clause is an error for a new Service, which is refused as well, "
     "unless its selector fits; this says why",
@@ -131,7 +147,7 @@ def without_types(policy: Json) -> Iterator[Mutant]:
 
 def place_of(api: ApiServer, stack: ExitStack, name: str, objects: list[Json]) -> Guarded:
     place = stack.enter_context(guarded(api, name, name))
-    for made in (service("older", OLDER), service("outside", {"app": "evil"}, **OUTSIDE)):
+    for made in (service("older", OLDER), service("outside", {"app": "evil"}, **OUTSIDE), service("bare", None)):
         assert passes(place.request("POST", f"/api/v1/namespaces/{name}/services", made))
     place.inject(ROWS)
     install(api, objects)
@@ -174,7 +190,8 @@ def test_selectors_of_guarded_services_and_mutants(new_cluster_api: Callable[...
         for name, labels in REFUSED.items():
             why = said(before[name])
             assert why.startswith("ADM966: this Service is that of `"), (name, before[name])
-            assert f"its selector lacks {labels}: " in why
+            lacks = "as an `ExternalName` it does not select by" if name in TO_A_NAME else "its selector lacks"
+            assert f", which is guarded, and {lacks} {labels}: " in why
             assert "annotation `admc.dev/pod-labels`, as in `app=cart`" in why
         assert {name for name, given in before.items() if not passes(given)} == REFUSED.keys()
         for place, mutant in zip(places, made, strict=True):

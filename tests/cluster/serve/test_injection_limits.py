@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,8 +12,16 @@ from admc.kubernetes.cluster.injections.objects import PATH
 from admc.kubernetes.inject.selectors import MAX_CHARACTERS, MAX_LABELS
 from admc.kubernetes.inject.spec import ServiceInjection, injection_spec, read_spec, to_json
 from tests.cluster.api_server import ApiError
+from tests.cluster.guard.policy import install
+from tests.cluster.node.cluster import path_of
+from tests.cluster.serve.installation import PROGRAM, installation
+from tests.deploy.chart import definitions
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cluster.api_server import ApiServer
     from tests.cluster.serve.installation import Installation
 
 TWO = """\
@@ -101,6 +111,68 @@ def test_a_selector_with_many_labels_costs_its_own_service_alone(two: Installati
             two.until(lambda: captured_in_two(two) == NEEDS[programs[0]])
             assert is_used or rows(two)["cart"] == guarded, f"{name}: its last selector stays"
         assert not server.events("injection_not_written")
+
+
+WEBHOOK = "x-refuses"
+
+
+def webhook(namespace: str) -> dict[str, Any]:
+    """Of another operator. No process answers it."""
+    rule = {"apiGroups": ["admc.dev"], "apiVersions": ["*"], "operations": ["*"], "resources": ["injections"]}
+    hook = {
+        "name": "injections.example.com",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "rules": [rule],
+    }
+    metadata = {"name": WEBHOOK}
+    kind, version = "ValidatingWebhookConfiguration", "admissionregistration.k8s.io/v1"
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "webhooks": [hook]}
+
+
+def test_a_webhook_that_does_not_answer_for_a_namespace_holds_back_what_needs_that_alone(two: Installation) -> None:
+    path = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{WEBHOOK}"
+    with two.server():
+        two.program(AT_EGRESS)
+        two.said("Programmed", "Programmed")
+        two.until(lambda: "required" in rows(two)["cart"])
+        two.api.apply(path, webhook(two.namespace))
+        try:
+            two.service("cart", 8081, selector={"app": "cart", "tier": "x"})
+            said = two.said("Programmed", "InjectionNotWritten")
+            assert f"ADM956: the `Injection` object of namespace `{two.namespace}` cannot be written" in said
+            assert "failed calling webhook" in said
+            two.program(AT_INGRESS)
+            two.until(lambda: captured_in_two(two) == NEEDS[AT_INGRESS])
+            assert rows(two)["cart"]["selector"] == {"app": "cart"}
+        finally:
+            two.api.request("DELETE", path)
+        two.until(lambda: rows(two)["cart"]["selector"] == {"app": "cart", "tier": "x"})
+
+
+def test_the_definition_of_another_release(new_cluster_api: Callable[..., ApiServer], tmp_path: Path) -> None:
+    api = new_cluster_api()
+    for made in definitions():
+        text = json.dumps(made)
+        earlier = re.sub(r'"service": \{"type": "string".*?\}, ', "", text)
+        assert made["metadata"]["name"].startswith("injections.") == (earlier != text)
+        api.apply(path_of(made), json.loads(earlier))
+    shop = installation(api, tmp_path, defined=False)
+    for name, port in (("web", 8080), ("cart", 8081), ("basket", 8081)):
+        shop.service(name, port)
+    with shop.server():
+        shop.program(PROGRAM.replace("SIDE", "ingress"))
+        shop.said("Programmed", "Programmed")
+        shop.until(lambda: "required" in rows(shop)["cart"])
+        shop.program(PROGRAM.replace("SIDE", "ingress"), services={"cart": "basket"})
+        said = shop.said("Programmed", "InjectionNotWritten")
+        assert f"the `Injection` object of namespace `{shop.namespace}` cannot be written" in said
+        assert "the definition of `Injection` is that of another release, and `deploy/install.yaml` has this" in said
+        install(api)
+        shop.said("Programmed", "Programmed")
+        assert rows(shop)["cart"]["service"] == "basket"
 
 
 ODD = [

@@ -13,6 +13,16 @@ MAX_MESSAGE: Final = 500
 """Characters of the server's message that are shown."""
 MAX_RETRY_AFTER: Final = 60.0
 """Seconds. A client waits no longer than this, even if the server asks for more."""
+UNKNOWN_FIELD: Final = "field not declared in schema"
+_OF_THE_REQUEST: Final = (
+    "failed calling webhook",
+    UNKNOWN_FIELD,
+    "etcdserver: request is too large",
+    "trying to send message larger than max",
+)
+"""Parts of messages with the status 500, which the API server also gives when etcd does not answer: a webhook that
+cannot be called, a server-side apply with a field that the definition of the kind does not have, and an object that is
+too large for etcd."""
 
 
 def shown(text: object) -> str:
@@ -57,9 +67,11 @@ class ApiError(Exception):
 
 
 def is_refusal(error: ApiError) -> bool:
-    """Whether the API server answers and refuses the request: the account lacks a right, or the object or its namespace
-    cannot have the change. Another request may succeed."""
-    return 400 <= error.status < 500 and error.status != 429
+    """Whether the API server answers and refuses the request: the account lacks a right, the object or its namespace
+    cannot have the change, or a webhook for it does not answer, perhaps in this namespace alone. Another request may
+    succeed."""
+    is_of_the_request = error.status == 500 and any(part in error.message for part in _OF_THE_REQUEST)
+    return is_of_the_request or (400 <= error.status < 500 and error.status != 429)
 
 
 class WatchError(ApiError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from admc.kubernetes.cluster.api.errors import UNKNOWN_FIELD
 from admc.kubernetes.cluster.injections.objects import KIND
 from admc.kubernetes.inject.spec import MAX_BYTES
 from dsl.diagnostics.diagnostic import Diagnostic, Severity
@@ -37,6 +38,8 @@ def not_written(error: ApiError, namespace: str = "") -> Diagnostic:
         cause += f"; `deploy/install.yaml` defines the kind `{KIND}`"
     elif error.status in (401, 403):
         cause += "; `deploy/install.yaml` has the rights of the server's account"
+    elif UNKNOWN_FIELD in error.message:
+        cause += f"; the definition of `{KIND}` is that of another release, and `deploy/install.yaml` has this one's"
     one = f"the `{KIND}` object of namespace `{namespace}`" if namespace else f"an `{KIND}` object"
     what = f"{one} cannot be written, so new pods may not get what they need"
     return Diagnostic("ADM956", Severity.ERROR, what, None, cause)

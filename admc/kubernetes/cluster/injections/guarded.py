@@ -12,6 +12,10 @@ was required before stays: the rollout has not begun to rely on more.
 A pod is checked when it gets the labels of a guarded service. If other labels take their place, pods that have these
 already have not been checked. So the guard remembers by which labels all pods were, and the API server refuses a
 selector of the Service that does not have them.
+
+API servers read a row some moments after the server has looked at the cluster, and pods are created in between. So
+whatever lets a pod pass unchecked, or lets a Service select by fewer labels, comes in a later look than what makes it
+safe: when the earlier row has been in force for some time.
 """
 
 from __future__ import annotations
@@ -42,8 +46,8 @@ class Guarded(NamedTuple):
     needs: Needs
     """What is required of each pod."""
     selector: Mapping[str, str]
-    """That of the Service; of the last one, if there is none at present. Pods with these labels are checked when they
-    get them."""
+    """Pods with these labels are checked when they get them. That of the Service; an earlier one if there is none at
+    present, or as long as API servers may admit a Service that selects by it."""
     checked: Mapping[str, str]
     """Each pod with these labels has been checked, or lacked nothing later. Mostly they are those of `selector`."""
 
@@ -62,9 +66,11 @@ def guarded(
     published: PlanNeeds,
     selectors: Mapping[Place, Mapping[str, str]],
     lacks: Callable[[Place, Needs], bool],
+    in_force: Callable[[Place, Guarded], bool],
 ) -> GuardedServices:
-    """Return the guarded services. `published` has the needs of the plans that are published, and `lacks` says whether
-    a pod of a service lacks something. It is asked only about services whose requirement may change."""
+    """Return the guarded services. `published` has the needs of the plans that are published, `lacks` says whether a
+    pod of a service lacks something, and `in_force` whether API servers judge by the labels of a row. Both are asked
+    only about services that may change."""
     after = {}
     for place, needs in published.items():
         selector, known = selectors.get(place), before.get(place)
@@ -72,28 +78,44 @@ def guarded(
         if not _can_be_guarded(required):
             continue
         if selector:
-            after[place] = Guarded(required, selector, _checked(place, required, selector, known, lacks))
+            after[place] = _by_labels(place, required, selector, known, lacks, in_force)
         elif known is not None:
             after[place] = known._replace(needs=required)
     return before if after == before else after
 
 
-def _checked(
+def _by_labels(
     place: Place,
     required: Needs,
     selector: Mapping[str, str],
     known: Guarded | None,
     lacks: Callable[[Place, Needs], bool],
-) -> Mapping[str, str]:
-    """Pods with the labels of `known.checked` were checked before, and those that get the labels of `selector` are
-    checked from now on. If a label has another value by now, the API server has not refused that: the guard is off, or
-    the Service changed in the moment in which the requirement began. The new value counts."""
+    in_force: Callable[[Place, Guarded], bool],
+) -> Guarded:
+    """Pods with the labels of `known.checked` were checked before, and those that get the labels of the row are checked
+    from now on. If a label has another value by now, or all of them are too many for a selector, the Service lacks some
+    that it has to have, and the API server has not refused that: the guard is off, or the Service changed in the moment
+    in which the requirement began. The labels of the Service count."""
     if known is None:
-        return selector
-    both = {**known.checked, **selector}
-    if both == selector or unusable(both) or not lacks(place, required):
-        return selector
-    return both
+        return Guarded(required, selector, selector)
+    checked = {**known.checked, **selector}
+    if unusable(checked):
+        return Guarded(required, selector, selector)
+    if selector != known.selector:
+        # With more labels, fewer pods are checked: only when no Service may select by the earlier ones any more.
+        has_more = not selector.items() <= known.selector.items() and not _differ(selector, known.selector)
+        if has_more and not (checked == known.checked and in_force(place, known)):
+            return Guarded(required, known.selector, checked)
+        return Guarded(required, selector, checked)
+    # With fewer labels, more pods get requests: only when these are checked at their start, and the others were seen.
+    if checked != selector and in_force(place, known) and not lacks(place, required):
+        return Guarded(required, selector, selector)
+    return Guarded(required, selector, checked)
+
+
+def _differ(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether a label has two values."""
+    return any(one[key] != other[key] for key in one.keys() & other.keys())
 
 
 def _required(place: Place, needs: Needs, known: Guarded | None, lacks: Callable[[Place, Needs], bool]) -> Needs:

@@ -9,6 +9,7 @@ from admc.kubernetes.cluster.names import CONTROLLER, GROUP, VERSION
 from admc.kubernetes.cluster.records import Key
 from admc.kubernetes.inject.needs import Needs, in_common
 from admc.kubernetes.inject.spec import to_json
+from admc.manifests.documents import at
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -96,6 +97,13 @@ def _is_as(there: InjectionObject | None, new: Mapping[str, Any], controller: st
 def is_written_for(there: InjectionObject, controller: str, owner: Owner) -> bool:
     """Whether an object is one of this installation and goes with this Program."""
     return there.controller == controller and there.owners == (owner.uid,)
+
+
+def has_labels(there: InjectionObject, service: str, selector: Mapping[str, str], checked: Mapping[str, str]) -> bool:
+    """Whether the row of a guarded service has these labels: its selector, and those by which pods were checked."""
+    required = at(there.spec, ("services", service, "required"))
+    has = at(there.spec, ("services", service, "selector"))
+    return isinstance(required, dict) and has == selector and required.get("selector", has) == checked
 
 
 def has_all(stored: InjectionSpec, needed: InjectionSpec) -> bool:

@@ -43,7 +43,8 @@ async def _spec(api: Api, namespace: str, name: str) -> InjectionSpec:
         hint = (
             "use the release of admc that the server has, or a newer one"
             if error.is_newer
-            else "another writer has changed it: look at its `managedFields`; the active server writes it again"
+            else "if the server is of a newer release, use that release of admc; otherwise another writer has changed "
+            "it: look at its `managedFields`; the active server writes it again"
         )
         raise wrong_usage("ADM957", what, cause=visible(str(error)), hint=hint) from error
 

@@ -31,6 +31,7 @@ from admc.kubernetes.cluster.injections.objects import (
     body,
     changes,
     has_all,
+    has_labels,
     injection_object,
     is_written_for,
 )
@@ -41,7 +42,7 @@ from admc.kubernetes.inject.needs import NO_NAMES, estimates_of, injections, nee
 from admc.kubernetes.inject.spec import MAX_BYTES, InjectionError, read_spec, size
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 
     from admc.kubernetes.cluster.api.requests import Api
     from admc.kubernetes.cluster.injections.guarded import Guarded, GuardedServices
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("admc.cluster")
 LOOK_SECONDS: Final = 1.0
+IN_FORCE_SECONDS: Final = 1.0
+"""After a watch has shown an object, API servers judge by it."""
 PAGE: Final = 20
 """Objects that are read at once. Each has up to 1 MB."""
 SHOWN: Final = 20
@@ -83,6 +86,10 @@ class _Wanted(NamedTuple):
     """Namespace that takes part -> its object."""
     too_large: Mapping[str, Diagnostic]
     """Namespace whose object would be too large, so that it has none in `bodies` -> the finding."""
+
+    def without(self, refused: Collection[str]) -> frozenset[str]:
+        """Return the namespaces whose objects are not written."""
+        return frozenset((self.specs.keys() - self.bodies.keys()).union(refused))
 
 
 class _Written(NamedTuple):
@@ -137,12 +144,16 @@ class InjectionWriter:
         """What was computed of each plan, as long as it is used."""
         self._guarded: GuardedServices | None = None
         """None before it has been read from the stored objects, and while no Program owns them."""
+        self._before: GuardedServices = {}
+        """The guarded services before the last look."""
         self._app = ""
         """The app of the guarded services."""
         self._computed: tuple[_Basis, _Wanted] | None = None
         """The objects that were computed last, and from what: with thousands of services that takes up to a second."""
         self._sent: dict[str, dict[str, Any]] = {}
         """Namespace -> an object that was applied and that the watch has not shown yet."""
+        self._shown_at: dict[str, float] = {}
+        """Namespace -> when the watch has shown its object last."""
         self.findings: tuple[Diagnostic, ...] = ()
         """Why some pods may not get what they need."""
         self._logged = ""
@@ -188,8 +199,14 @@ class InjectionWriter:
                 return
             try:
                 wanted = await self._wanted(plans, plan, owner)
-                await self._check_needs(wanted, wanted.too_large, owner)
-                refused = await self._apply(self._due(wanted, owner).applied)
+                unwritten: Collection[str] = wanted.specs.keys()
+                try:
+                    await self._check_needs(wanted, wanted.too_large, owner)
+                    unwritten = ()
+                    refused = await self._apply(self._due(wanted, owner).applied)
+                    unwritten = wanted.without(refused)
+                finally:
+                    self._settle(unwritten)
             except ApiError as error:
                 raise CommandError(Exit.INPUT, [findings.not_written(error)]) from error
             await self._check_needs(wanted, findings.refusals(refused), owner)
@@ -224,26 +241,51 @@ class InjectionWriter:
                 return _Written()
             wanted = await self._wanted(plans, plan, owner)
             due = self._due(wanted, owner)
-            refused = {**await self._apply(due.applied), **await self._remove(due.removed)}
+            unwritten: Collection[str] = ()
+            try:
+                refused = await self._apply(due.applied)
+                unwritten = wanted.without(refused)
+            finally:
+                self._settle(unwritten)
+            refused |= await self._remove(due.removed)
             why = (*wanted.too_large.values(), *findings.refusals(refused).values())
             return _Written(why, next(iter(refused.values()), None))
 
+    def _settle(self, unwritten: Collection[str]) -> None:
+        """Forget what objects that were not written would have required: API servers have not checked pods by it. If
+        the API server has not answered, it may have written an object, and what that requires stays."""
+        if self._guarded is None:
+            return
+        kept = {place: row for place, row in self._guarded.items() if place.namespace not in unwritten}
+        self._guarded = kept | {place: row for place, row in self._before.items() if place.namespace in unwritten}
+        _log_guarded(self._before, self._guarded)
+
     def _due(self, wanted: _Wanted, owner: Owner) -> Changes:
-        for key in self._shown.take():
+        for key, at in self._shown.take().items():
             self._sent.pop(key.namespace, None)
+            self._shown_at[key.namespace] = at
         return changes(wanted.bodies, wanted.specs.keys(), self._there, self._controller, owner)
 
     async def _wanted(self, plans: tuple[Placed, ...], plan: bytes | None, owner: Owner) -> _Wanted:
         """Raises `ApiError`."""
         app, published = plans[-1].program.app, tuple(self._published())
         needs, in_force, estimates = await asyncio.to_thread(self._of_plans, plans, published, plan)
-        known = await self._known(app, owner)
+        known = self._before = await self._known(app, owner)
         picture = self._picture()  # of the same moment as the pods below
         if published:  # before that, nothing is known to be in force, and what was stored stays
-            self._guarded = guarded(known, in_force, picture.selectors, partial(self._lacks, app))
-            _log_guarded(known, self._guarded)
+            lacks = partial(self._lacks, app)
+            self._guarded = guarded(known, in_force, picture.selectors, lacks, self._has_labels_in_force)
         basis = _Basis(app, needs, estimates, self._guarded or {}, picture, owner)
         return await asyncio.to_thread(self._compute, basis)
+
+    def _has_labels_in_force(self, place: Place, row: Guarded) -> bool:
+        """Whether API servers check pods and Services by the labels of a row."""
+        there = self._there.get(Key(place.namespace, self._controller))
+        if there is None or place.namespace in self._sent:
+            return False
+        shown_at = self._shown_at.get(place.namespace)
+        is_read = shown_at is None or self._shown.clock() - shown_at >= IN_FORCE_SECONDS
+        return is_read and has_labels(there, place.service, row.selector, row.checked)
 
     async def _known(self, app: str, owner: Owner) -> GuardedServices:
         """Return the guarded services before this look. Raises `ApiError`."""
@@ -289,8 +331,8 @@ class InjectionWriter:
         if self._computed is None or self._computed[0] != basis:
             picture, services = basis.picture, basis.guarded
             # A guarded service whose Service is absent keeps its row: its pods are found by the last selector.
-            selectors = {place: row.selector for place, row in services.items()}
-            selectors |= {place: selector for place, selector in picture.selectors.items() if selector}
+            selectors = {place: selector for place, selector in picture.selectors.items() if selector}
+            selectors |= {place: row.selector for place, row in services.items()}
             required = {place: row.required for place, row in services.items()}
             specs = injections(
                 basis.app,
