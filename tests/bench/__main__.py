@@ -147,7 +147,7 @@ class Bench:
         """A command whose time is not measured."""
         self._run(command)
 
-    def output(self, command: Sequence[str]) -> str:
+    def output(self, command: Sequence[str]) -> bytes:
         """What a command prints."""
         return self._run(command).output
 
@@ -340,7 +340,7 @@ def advise_(bench: Bench) -> None:
         for name, options in (("", []), (", --calls", ["--calls", str(calls)]), (", as JSON", ["--format", "json"])):
             rows.append((f"{number:,} workloads{name}", [ADMC, "advise", str(mesh), *options], goal))
         saved = bench.folder / f"advice-{number}.json"
-        saved.write_text(bench.output([ADMC, "advise", str(mesh), "--format", "json"]), encoding="utf-8")
+        saved.write_bytes(bench.output([ADMC, "advise", str(mesh), "--format", "json"]))
         page = [ADMC, "report", str(saved), "-o", str(saved.with_suffix(".html"))]
         rows.append((f"{number:,} workloads, admc report of the JSON", page, Goal(15, 700 * MEGABYTE)))
     bench.whole("advise", rows)

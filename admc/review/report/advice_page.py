@@ -100,7 +100,7 @@ def _doubts(advice: AdviceDocument) -> Iterable[str]:
 
 
 def _sections(advice: AdviceDocument) -> Iterable[Section]:
-    reasons = Reasons(advice)
+    reasons = Reasons(advice, MOST_LISTED)
     yield _today(advice)
     yield _reasons(advice, reasons)
     if advice.unasked:
@@ -149,7 +149,7 @@ def _reasons(advice: AdviceDocument, reasons: Reasons) -> Section:
         return Section(title, "No sidecar does anything that a resource asks for.")
     most = max(reason.sidecars for reason in advice.reasons)
     listed = sorted(advice.reasons, key=lambda it: (-it.sidecars, -it.alone, it.reason))
-    bars = tuple(_reason(reason, reasons.of(reason, MOST_LISTED), most) for reason in listed[:MOST_REASONS])
+    bars = tuple(_reason(reason, reasons.of(reason), most) for reason in listed[:MOST_REASONS])
     return Section(title, more(len(listed), MOST_REASONS, "reason"), bars=bars, legend=_LEGEND)
 
 

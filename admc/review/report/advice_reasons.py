@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from operator import itemgetter
@@ -149,10 +149,46 @@ class _Class:
         return sum(self.size - self.lacking[place] for place in places)
 
 
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The reasons of one name that do the same, at all workloads. Several bars may show a group, which counts once."""
+
+    workloads: Sequence[WorkloadReasons]
+    most: int
+    own: list[_At] = field(default_factory=list)
+    shared: list[tuple[_Class, list[int]]] = field(default_factory=list)
+    """For each class the places of the reasons."""
+
+    @cached_property
+    def number(self) -> int:
+        return len(self.own) + sum(clients.number(places) for clients, places in self.shared)
+
+    @cached_property
+    def alone(self) -> list[_At]:
+        """The first of those that it alone keeps."""
+        shared = (self._with(clients.alone, places) for clients, places in self.shared)
+        own = (it for it in self.own if self.workloads[it[0]].number == 1)
+        return _first(self.most, (*shared, own))
+
+    @cached_property
+    def others(self) -> list[_At]:
+        """The first of those with other reasons."""
+        shared = (self._with(clients.others, places) for clients, places in self.shared)
+        own = (it for it in self.own if self.workloads[it[0]].number > 1)
+        return _first(self.most, (*shared, own))
+
+    def _with(self, workloads: Iterable[int], places: Sequence[int]) -> Iterator[_At]:
+        """The first workloads of a class that have shared reasons at some places."""
+        pairs = ((self.workloads[at], at, place) for at in workloads for place in places)
+        having = ((at, it.shared.reasons[place]) for it, at, place in pairs if place not in it.without)
+        return islice(having, self.most)
+
+
 class Reasons:
     """The reasons of all workloads."""
 
-    def __init__(self, advice: AdviceDocument) -> None:
+    def __init__(self, advice: AdviceDocument, most: int) -> None:
+        """`most` is how many workloads a reason lists."""
         common = advice.common_reasons or CommonReasonsRow((), ())
         order = _Order(advice.reasons)
         ranks = tuple(map(order, common.reasons))
@@ -161,41 +197,39 @@ class Reasons:
         ]
         nothing = _Shared((), (), ())
         self.workloads = tuple(_of_workload(it, lists, nothing, order) for it in advice.workloads)
-        self._own: dict[str, list[_At]] = defaultdict(list)
+        self._most = most
+        self._groups: dict[str, dict[frozenset[What], _Group]] = defaultdict(dict)
+        groups = [self._group(cited) for cited in common.reasons]
+        for clients in _classes(self.workloads):
+            for place in clients.shared.places:
+                shared = groups[place].shared
+                if not shared or shared[-1][0] is not clients:
+                    shared.append((clients, []))
+                shared[-1][1].append(place)
         for at, workload in enumerate(self.workloads):
             for _, cited in workload.own:
-                self._own[cited.reason].append((at, cited))
-        self._classes: dict[str, list[_Class]] = defaultdict(list)
-        for clients in _classes(self.workloads):
-            for name in clients.shared.by_name:
-                self._classes[name].append(clients)
+                self._group(cited).own.append((at, cited))
 
-    def of(self, reason: ReasonRow, most: int) -> CitedAt:
+    def _group(self, cited: CitedRow) -> _Group:
+        by_does = self._groups[cited.reason]
+        does = frozenset(cited.does)
+        if does not in by_does:
+            by_does[does] = _Group(self.workloads, self._most)
+        return by_does[does]
+
+    def of(self, reason: ReasonRow) -> CitedAt:
         """The workloads that have a reason, and the first of them."""
-        does = frozenset(reason.does)
-        own = [(at, cited) for at, cited in self._own.get(reason.reason, ()) if does.issuperset(cited.does)]
-        shared = []
-        for clients in self._classes.get(reason.reason, ()):
-            cited = clients.shared.reasons
-            places = [it for it in clients.shared.by_name[reason.reason] if does.issuperset(cited[it].does)]
-            shared.append((clients, places))
-        alone = [self._with(clients.alone, places) for clients, places in shared]
-        others = [self._with(clients.others, places) for clients, places in shared]
-        first = chain(
-            _merged(*alone, (it for it in own if self.workloads[it[0]].number == 1)),
-            _merged(*others, (it for it in own if self.workloads[it[0]].number > 1)),
-        )
-        return CitedAt(
-            len(own) + sum(clients.number(places) for clients, places in shared),
-            tuple(Cited(self.workloads[at], cited) for at, cited in islice(first, most)),
-        )
+        whole = frozenset(reason.does)
+        groups = [group for does, group in self._groups.get(reason.reason, {}).items() if does <= whole]
+        alone = _first(self._most, [it.alone for it in groups])
+        others = _first(self._most, [it.others for it in groups])
+        first = [*alone, *others][: self._most]
+        return CitedAt(sum(it.number for it in groups), tuple(Cited(self.workloads[at], cited) for at, cited in first))
 
-    def _with(self, workloads: Iterable[int], places: Sequence[int]) -> Iterator[_At]:
-        """Those of the workloads of a class that have shared reasons at some places."""
-        if places:
-            for at in workloads:
-                workload = self.workloads[at]
-                yield from ((at, workload.shared.reasons[it]) for it in places if it not in workload.without)
+
+def _first(most: int, parts: Iterable[Iterable[_At]]) -> list[_At]:
+    """The first in the order of the workloads."""
+    return heapq.nsmallest(most, chain.from_iterable(parts), key=itemgetter(0))
 
 
 def _of_workload(row: WorkloadRow, lists: Sequence[_Shared], nothing: _Shared, order: _Order) -> WorkloadReasons:
@@ -220,8 +254,3 @@ def _classes(workloads: Sequence[WorkloadReasons]) -> Iterator[_Class]:
             tuple(at for at in members if workloads[at].number > 1),
             Counter(chain.from_iterable(workloads[at].without for at in members)),
         )
-
-
-def _merged(*parts: Iterable[_At]) -> Iterator[_At]:
-    """In the order of the workloads."""
-    return heapq.merge(*parts, key=itemgetter(0))

@@ -87,7 +87,7 @@ def test_the_pages_of_random_meshes_are_the_same_with_common_reasons(monkeypatch
 
 class _Drawn:
     """An advice with common reasons, in which all is possible that a document may have: reasons of one resource,
-    classes with one reason, workloads that lack all or have the same reason themselves."""
+    classes with one reason, workloads that lack all or have the same reason themselves, lists in another order."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 - a test
@@ -113,6 +113,7 @@ class _Drawn:
             tuple(2 * at + self.random.randrange(2) for at in self.some(range(len(self.rows))))
             for _ in range(self.random.randint(1, 3))
         )
+        lists = tuple(tuple(self.random.sample(places, len(places))) for places in lists)
         workloads = tuple(self.workload(number, lists) for number in range(self.random.randint(2, 12)))
         return replace(
             of_mesh("principals"),
@@ -131,6 +132,7 @@ class _Drawn:
         without = self.some(lists[chosen])
         left = {place // 2 for place in lists[chosen]} - {place // 2 for place in without}
         own = [self.cited(self.rows[at]) for at in self.some(range(len(self.rows))) if at not in left]
+        self.random.shuffle(own)
         return replace(row, reasons=tuple(own), common_reasons=ReferenceRow(chosen, without))
 
 
@@ -161,7 +163,7 @@ def test_any_common_reasons_give_the_page_of_the_reasons_written_out(
 ) -> None:
     monkeypatch.setattr(advice_page, "MOST_LISTED", most)
     monkeypatch.setattr(advice_page, "_MOST_CITED", most)
-    for seed in range(200):
+    for seed in range(100):
         made = _Drawn(seed).advice()
         assert page_of(made) == page_of(written_out(made)), seed
 
@@ -202,6 +204,23 @@ def test_a_mesh_in_which_all_may_call_all_becomes_a_page_in_bounded_time(case: s
     no_workload = 2 if case == "without the first" else 0
     rows = [0] * no_workload + [advice_page.MOST_LISTED] * (advice_page.MOST_REASONS - no_workload)
     assert [len(bar.rows) for bar in drawn] == rows
+
+
+def test_lists_of_their_own_for_workloads_count_once_for_all_bars_with_their_reason() -> None:
+    """20,000 lists, each with the one reason of 100 bars."""
+    made = large("one resource", number=20_000, of_reasons=1)
+    assert made.common_reasons is not None
+    lists = ((0,),) * 20_000
+    workloads = tuple(
+        replace(it, common_reasons=ReferenceRow(at, (0,) if at % 2 else ())) for at, it in enumerate(made.workloads)
+    )
+    common = replace(made.common_reasons, lists=lists)
+    shown = replace(made, reasons=made.reasons * 100, common_reasons=common, workloads=workloads)
+    began = time.process_time()
+    page = advice_page.advice_page(shown)
+    assert time.process_time() - began < MOST_SECONDS
+    drawn = next(it for it in page.sections if it.title == "Sidecars by reason").bars
+    assert {(len(bar.rows), bar.note) for bar in drawn} == {(50, "And 9950 more workloads: the JSON has them all.")}
 
 
 def test_a_page_takes_the_memory_of_the_file_and_not_of_all_reasons_of_all_workloads() -> None:
