@@ -8,11 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def few(phrases: Sequence[str], most: int) -> str:
-    """Return the first phrases, and the number of the others.
+def few(phrases: Sequence[str], most: int, number: int | None = None) -> str:
+    """Return the first phrases, and the number of the others. `number` is that of all, if only the first are given.
 
-    >>> few(["a", "b", "c"], 3), few(["a", "b", "c"], 2)
-    ('a, b, c', 'a, b and 1 more')
+    >>> few(["a", "b", "c"], 3), few(["a", "b", "c"], 2), few(["a", "b"], 2, 9)
+    ('a, b, c', 'a, b and 1 more', 'a, b and 7 more')
     """
     shown = ", ".join(phrases[:most])
-    return f"{shown} and {len(phrases) - most:,} more" if len(phrases) > most else shown
+    number = len(phrases) if number is None else number
+    return f"{shown} and {number - most:,} more" if number > most else shown

@@ -153,9 +153,10 @@ FORCE: Mapping[str, tuple[str, ...]] = {
     ),
     "ADM994": (
         "the file is not an advice",
-        "`admc report` draws what `admc advise --format json` writes. The cause says which field does not fit. One of "
-        "another version of admc has to be written again. If the manifests have errors, `admc advise` ends before it "
-        "advises, and its JSON has findings alone; with `--keep-going` it advises without what was refused.",
+        "`admc report` draws what `admc advise --format json` writes. The cause says which field does not fit, or what "
+        "refers to a common reason that is not there, or twice to one. One of another version of admc has to be "
+        "written again. If the manifests have errors, `admc advise` ends before it advises, and its JSON has findings "
+        "alone; with `--keep-going` it advises without what was refused.",
         "",
         "admc advise mesh/ --format json > ADVICE.json\nadmc report ADVICE.json -o advice.html",
     ),

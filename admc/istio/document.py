@@ -10,8 +10,8 @@ advise` needs, so `admc report` works without the extra `istio`.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,8 +23,6 @@ from admc.istio.mesh.model import Counting, Declaration, Proxy
 from dsl.documents import Amount, Count, Digest, DocumentError, Json, LineNumber, Name, plain, read, record
 
 SCHEMA_VERSION: Final = 1
-MAX_REASONS: Final = 2_000_000
-"""The most reasons of all workloads together that are read."""
 
 
 @record
@@ -291,40 +289,38 @@ def json_of(document: AdviceDocument) -> str:
     return json.dumps(plain(document), indent=2) + "\n"
 
 
-def with_all_reasons(document: AdviceDocument) -> AdviceDocument:
-    """The same advice without common reasons: each workload has its own. Raises `DocumentError`."""
-    common = document.common_reasons or CommonReasonsRow((), ())
-    references = [it.common_reasons for it in document.workloads if it.common_reasons is not None]
-    if any(it.list >= len(common.lists) for it in references):
-        raise DocumentError("a workload refers to a list of `common_reasons` that is not there")
-    if any(place >= len(common.reasons) for listed in common.lists for place in listed):
-        raise DocumentError("a list of `common_reasons` refers to a reason that is not there")
-    number = sum(len(common.lists[it.list]) for it in references)
-    if number > MAX_REASONS:
-        raise DocumentError(
-            f"its workloads have {number:,} reasons, and at most {MAX_REASONS:,} are read: `--calls` of `admc advise` "
-            "narrows them to those of the calls"
-        )
-    order = {it.reason: position for position, it in enumerate(document.reasons)}
-    workloads = tuple(_with_all_reasons(it, common, order) for it in document.workloads)
-    return replace(document, common_reasons=None, workloads=workloads)
-
-
-def _with_all_reasons(workload: WorkloadRow, common: CommonReasonsRow, order: Mapping[str, int]) -> WorkloadRow:
-    reference = workload.common_reasons
-    if reference is None:
-        return workload
-    without = frozenset(reference.without)
-    shared = (common.reasons[place] for place in common.lists[reference.list] if place not in without)
-    reasons = sorted((*shared, *workload.reasons), key=lambda it: order.get(it.reason, len(order)))
-    return replace(workload, common_reasons=None, reasons=tuple(reasons))
+def check_references(advice: AdviceDocument) -> None:
+    """Whether all that refers to common reasons refers to one that is there, and once. Raises `DocumentError`."""
+    common = advice.common_reasons or CommonReasonsRow((), ())
+    for at, places in enumerate(common.lists):
+        where = f"`common_reasons.lists[{at}]`"
+        if not all(place < len(common.reasons) for place in places):
+            raise DocumentError(f"{where} refers to a reason that `common_reasons` does not have")
+        if len(set(places)) < len(places):
+            raise DocumentError(f"{where} has a reason twice")
+    by_list: dict[int, list[tuple[int, ReferenceRow]]] = defaultdict(list)
+    for at, workload in enumerate(advice.workloads):
+        reference = workload.common_reasons
+        if reference is not None and reference.list >= len(common.lists):
+            raise DocumentError(f"`workloads[{at}]` refers to a list that `common_reasons` does not have")
+        if reference is not None:
+            by_list[reference.list].append((at, reference))
+    for number, references in by_list.items():
+        listed = frozenset(common.lists[number])
+        for at, reference in references:
+            without = frozenset(reference.without)
+            if len(without) < len(reference.without):
+                raise DocumentError(f"`workloads[{at}]` is without a common reason twice")
+            if not without <= listed:
+                raise DocumentError(f"`workloads[{at}]` is without a reason that its list does not have")
 
 
 def advice_of(content: bytes, path: Path) -> AdviceDocument:
-    """The advice in the content of a file, where each workload has all its reasons. Raises `CommandError` (exit 1) if
-    that is no valid advice."""
+    """The advice in the content of a file. Raises `CommandError` (exit 1) if that is no valid advice."""
     try:
-        return with_all_reasons(read(AdviceDocument, content))
+        advice = read(AdviceDocument, content)
+        check_references(advice)
+        return advice
     except DocumentError as error:
         raise wrong_usage(
             "ADM994",

@@ -147,7 +147,7 @@ class Bench:
         """A command whose time is not measured."""
         self._run(command)
 
-    def output(self, command: Sequence[str]) -> str:
+    def output(self, command: Sequence[str]) -> bytes:
         """What a command prints."""
         return self._run(command).output
 
@@ -325,7 +325,7 @@ def diff_(bench: Bench) -> None:
 
 def advise_(bench: Bench) -> None:
     """The pods of a large mesh, as `kubectl get pods -A -o json` and `-o yaml` show them; and meshes in which each
-    workload has a DestinationRule, a VirtualService and an AuthorizationPolicy."""
+    workload has a DestinationRule, a VirtualService and an AuthorizationPolicy, with the page of each."""
     from tests.bench.istio import services
     from tests.bench.istio.pods import PODS, write
 
@@ -339,6 +339,10 @@ def advise_(bench: Bench) -> None:
         goal = Goal(seconds, 1_000 * MEGABYTE)
         for name, options in (("", []), (", --calls", ["--calls", str(calls)]), (", as JSON", ["--format", "json"])):
             rows.append((f"{number:,} workloads{name}", [ADMC, "advise", str(mesh), *options], goal))
+        saved = bench.folder / f"advice-{number}.json"
+        saved.write_bytes(bench.output([ADMC, "advise", str(mesh), "--format", "json"]))
+        page = [ADMC, "report", str(saved), "-o", str(saved.with_suffix(".html"))]
+        rows.append((f"{number:,} workloads, admc report of the JSON", page, Goal(15, 700 * MEGABYTE)))
     bench.whole("advise", rows)
 
 

@@ -14,6 +14,7 @@ from admc.istio.call_files import read_calls
 from admc.istio.document import advice_of, json_of
 from admc.istio.in_force.calls import Call
 from admc.istio.wording import CallsGiven, about_calls
+from admc.review.report.advice_page import advice_page
 from dsl.diagnostics.diagnostic import Diagnostic, Diagnostics, Severity
 from dsl.text import SourceText
 from tests.cli.command import Admc
@@ -106,29 +107,48 @@ def test_reasons_that_many_workloads_have_in_common_are_written_once(
     short = advise(*documents)
     assert [len(listed) for listed in short["common_reasons"]["lists"]] == [5]
     assert [len(it["reasons"]) for it in short["workloads"]] == [1, 1, 0, 0]
+    assert short == {**whole, "common_reasons": short["common_reasons"], "workloads": short["workloads"]}
     read = advice_of(json.dumps(short).encode(), Path("ADVICE.json"))
-    assert json.loads(json_of(read)) == whole
+    assert json.loads(json_of(read)) == short
+    assert advice_page(read) == advice_page(advice_of(json.dumps(whole).encode(), Path("ADVICE.json")))
+
+
+def of_first(made: Any) -> Any:
+    return made["workloads"][0]["common_reasons"]
+
+
+def first_list(made: Any) -> Any:
+    return made["common_reasons"]["lists"][0]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda made: made["workloads"][0]["common_reasons"].update(list=1), "a list of `common_reasons` that is not"),
-        (lambda made: made["common_reasons"]["lists"][0].append(99), "a reason that is not there"),
-        (lambda made: made.update(common_reasons=None), "a list of `common_reasons` that is not there"),
-        (lambda made: made["common_reasons"]["lists"][0].extend([0] * 1_000), "at most"),
+        (lambda made: of_first(made).update(list=1), "`workloads[0]` refers to a list that `common_reasons` does not"),
+        (lambda made: of_first(made).update(list=2**126), "`workloads[0]` refers to a list that"),
+        (lambda made: of_first(made).update(list=-1), "`workloads[0].common_reasons.list` must be at least 0"),
+        (lambda made: made.update(common_reasons=None), "`workloads[0]` refers to a list that `common_reasons` does"),
+        (lambda made: first_list(made).append(1), "`common_reasons.lists[0]` refers to a reason that"),
+        (lambda made: first_list(made).append(2**126), "`common_reasons.lists[0]` refers to a reason that"),
+        (lambda made: first_list(made).append(-1), "`common_reasons.lists[0][1]` must be at least 0"),
+        (lambda made: first_list(made).append(0), "`common_reasons.lists[0]` has a reason twice"),
+        (lambda made: of_first(made)["without"].extend([0, 0]), "`workloads[0]` is without a common reason twice"),
+        (lambda made: of_first(made)["without"].append(1), "`workloads[0]` is without a reason that its list does not"),
+        (lambda made: of_first(made)["without"].append(-1), "common_reasons.without[0]` must be at least 0"),
+        (lambda made: first_list(made).clear() or of_first(made)["without"].append(0), "is without a reason that its"),
     ],
 )
-def test_references_to_reasons_that_are_not_there_are_refused(
+def test_references_to_common_reasons_that_are_not_there_or_there_twice_are_refused(
     change: Callable[[Any], None], message: str, advise: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("admc.istio.common_reasons.MOST_REPEATED", 0)
-    monkeypatch.setattr("admc.istio.document.MAX_REASONS", 1_000)
     made = advise(*MESH, ROUTE)
     change(made)
     with pytest.raises(CommandError) as refused:
         advice_of(json.dumps(made).encode(), Path("ADVICE.json"))
-    assert message in str(refused.value.diagnostics[0].cause)
+    (finding,) = refused.value.diagnostics
+    assert (refused.value.exit_code, finding.code) == (1, "ADM994")
+    assert message in str(finding.cause)
 
 
 def test_a_reason_has_the_line_of_what_is_in_force(advise: Any) -> None:

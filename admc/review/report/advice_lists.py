@@ -11,7 +11,7 @@ from admc.base.terminal import visible
 from admc.istio.document import AdviceDocument, RevisionRow
 from admc.istio.in_force.effects import What
 from admc.review.report.model import Cell, Section
-from admc.review.report.words import line_of, more, row
+from admc.review.report.words import line_of, more, row, short
 from dsl.diagnostics.diagnostic import Severity
 from dsl.documents import plain
 
@@ -113,4 +113,4 @@ def _settings(revision: RevisionRow) -> Iterable[tuple[Cell, ...]]:
 
 def _value(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(plain(value), ensure_ascii=False)
-    return visible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+    return short(text, _LONGEST)

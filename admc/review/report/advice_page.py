@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Final, NamedTuple
+from typing import Final
 
 from admc.base.terminal import visible
 from admc.istio import wording
-from admc.istio.document import AdviceDocument, CitedRow, DeclaredPods, PriceRow, ReasonRow, WorkloadRow
+from admc.istio.document import AdviceDocument, DeclaredPods, PriceRow, ReasonRow, WorkloadRow
 from admc.istio.in_force.effects import Layer, What
 from admc.istio.mesh.model import Counting
 from admc.istio.prices import Price, in_words
 from admc.review.report.advice_lists import configuration, findings, guesses, nowhere, resources
+from admc.review.report.advice_reasons import Cited, CitedAt, Reasons, WorkloadReasons
 from admc.review.report.figures import counts, fraction
 from admc.review.report.model import Bar, BarGroup, Cell, Key, Page, Section
-from admc.review.report.words import line_of, more, row
+from admc.review.report.words import line_of, more, row, short
 from dsl.words import few
 
 MOST_REASONS: Final = 100
@@ -35,13 +36,6 @@ _LEGEND: Final = (
     Key("layer4 pale", "layer 4, with other reasons"),
 )
 _NAMESPACE_LEGEND: Final = (Key("bars", "sidecars with a reason"), Key("bars pale", "sidecars without one"))
-
-
-class _Kept(NamedTuple):
-    """A reason at one workload."""
-
-    workload: WorkloadRow
-    cited: CitedRow
 
 
 def advice_page(advice: AdviceDocument) -> Page:
@@ -106,17 +100,18 @@ def _doubts(advice: AdviceDocument) -> Iterable[str]:
 
 
 def _sections(advice: AdviceDocument) -> Iterable[Section]:
+    reasons = Reasons(advice, MOST_LISTED)
     yield _today(advice)
-    yield _reasons(advice)
+    yield _reasons(advice, reasons)
     if advice.unasked:
         yield _unasked(advice)
-    yield _free(advice)
-    yield from _namespaces(advice)
+    yield _free(advice, reasons)
+    yield from _namespaces(reasons)
     yield nowhere(advice)
     yield from resources(advice)
     yield from guesses(advice)
     yield findings(advice)
-    yield _workloads(advice)
+    yield _workloads(reasons)
     yield configuration(advice)
 
 
@@ -147,61 +142,54 @@ def _shares(shares: Sequence[DeclaredPods]) -> list[tuple[str, int, str]]:
     return [(str(share.by), share.pods, "") for share in shares]
 
 
-def _reasons(advice: AdviceDocument) -> Section:
+def _reasons(advice: AdviceDocument, reasons: Reasons) -> Section:
     """A bar for each reason, the one at the most sidecars first."""
     title = "Sidecars by reason"
     if not advice.reasons:
         return Section(title, "No sidecar does anything that a resource asks for.")
-    at: dict[str, list[_Kept]] = defaultdict(list)
-    for workload in advice.workloads:
-        for cited in workload.reasons:
-            at[cited.reason].append(_Kept(workload, cited))
     most = max(reason.sidecars for reason in advice.reasons)
     listed = sorted(advice.reasons, key=lambda it: (-it.sidecars, -it.alone, it.reason))
-    bars = tuple(_reason(reason, at[reason.reason], most) for reason in listed[:MOST_REASONS])
+    bars = tuple(_reason(reason, reasons.of(reason), most) for reason in listed[:MOST_REASONS])
     return Section(title, more(len(listed), MOST_REASONS, "reason"), bars=bars, legend=_LEGEND)
 
 
-def _reason(reason: ReasonRow, kept: Sequence[_Kept], most: int) -> Bar:
-    # One resource may be two reasons, a route and mTLS say: they do not do the same.
-    own = [it for it in kept if set(it.cited.does) <= set(reason.does)]
-    own.sort(key=lambda it: len(it.workload.reasons) > 1)  # those that it alone keeps come first
+def _reason(reason: ReasonRow, cited: CitedAt, most: int) -> Bar:
     parts = [f"{reason.sidecars:,}", f"{reason.alone:,} by it alone", f"layer {int(reason.layer)}"]
     does = f": {_does(reason.does)}" if reason.does else ""
     rows = [
         (
-            Cell(_name(it.workload)),
-            Cell(f"{it.workload.sidecars:,}"),
+            Cell(_name(it.workload.row)),
+            Cell(f"{it.workload.row.sidecars:,}"),
             Cell(str(int(it.cited.layer))),
             Cell(_does(it.cited.does)),
-            Cell(_others(it.workload, it.cited)),
+            Cell(_others(it)),
             Cell(line_of(it.cited.location), look="quiet"),
-            Cell(line_of(it.workload.location), look="quiet"),
+            Cell(line_of(it.workload.row.location), look="quiet"),
         )
-        for it in own[:MOST_LISTED]
+        for it in cited.first
     ]
     return Bar(
-        f"{visible(reason.reason)}{does}" + (f" [{line_of(reason.location)}]" if reason.location else ""),
+        f"{short(reason.reason)}{does}" + (f" [{line_of(reason.location)}]" if reason.location else ""),
         ", ".join(parts),
         fraction(reason.sidecars, most),
         look=_LOOKS[reason.layer],
         solid=fraction(reason.alone, most),
         head=("workload", "sidecars", "layer", "does", "other reasons", "reason at", "workload at"),
         rows=tuple(rows),
-        note=more(len(own), MOST_LISTED, "workload"),
+        note=more(cited.number, MOST_LISTED, "workload"),
     )
 
 
-def _others(workload: WorkloadRow, cited: CitedRow) -> str:
-    number = len(workload.reasons) - 1
+def _others(one: Cited) -> str:
+    number = one.workload.number - 1
     if not number:
         return "none"
-    first = next(it for it in workload.reasons if it is not cited)
-    return visible(first.reason) + (f" and {number - 1} more" if number > 1 else "")
+    first = next(it for it in one.workload.first(2) if it is not one.cited)
+    return short(first.reason) + (f" and {number - 1} more" if number > 1 else "")
 
 
 def _does(whats: Iterable[What]) -> str:
-    return ", ".join(whats)
+    return ", ".join(dict.fromkeys(whats))
 
 
 def _unasked(advice: AdviceDocument) -> Section:
@@ -219,9 +207,9 @@ def _unasked(advice: AdviceDocument) -> Section:
     return Section("What no resource asks for", note, head=head, rows=tuple(rows))
 
 
-def _free(advice: AdviceDocument) -> Section:
+def _free(advice: AdviceDocument, reasons: Reasons) -> Section:
     title = "Sidecars without a reason"
-    listed = [it for it in advice.workloads if it.sidecars and not it.reasons]
+    listed = [it.row for it in reasons.workloads if it.row.sidecars and not it.number]
     if not listed:
         return Section(title, "Each sidecar has a reason." if advice.sidecars.today else "There are no sidecars.")
     most = sorted(listed, key=lambda it: (-it.sidecars, it.namespace, it.name, it.kind))
@@ -238,20 +226,20 @@ def _free(advice: AdviceDocument) -> Section:
     return Section(title, more(len(listed), MOST_WORKLOADS, "workload"), head=head, rows=rows)
 
 
-def _namespaces(advice: AdviceDocument) -> Iterable[Section]:
+def _namespaces(reasons: Reasons) -> Iterable[Section]:
     """A bar for each namespace, if there are several."""
     sidecars: Counter[str] = Counter()
     kept: Counter[str] = Counter()
-    for workload in advice.workloads:
-        sidecars[workload.namespace] += workload.sidecars
-        kept[workload.namespace] += workload.sidecars if workload.reasons else 0
+    for it in reasons.workloads:
+        sidecars[it.row.namespace] += it.row.sidecars
+        kept[it.row.namespace] += it.row.sidecars if it.number else 0
     listed = sorted(((name, number) for name, number in sidecars.items() if number), key=lambda it: (-it[1], it[0]))
     if len(listed) < 2:
         return
     longest = listed[0][1]
     bars = [
         Bar(
-            visible(name),
+            short(name),
             f"{number:,}, {kept[name]:,} with a reason",
             fraction(number, longest),
             solid=fraction(kept[name], longest),
@@ -262,37 +250,38 @@ def _namespaces(advice: AdviceDocument) -> Iterable[Section]:
     yield Section("Sidecars by namespace", note, bars=tuple(bars), legend=_NAMESPACE_LEGEND)
 
 
-def _workloads(advice: AdviceDocument) -> Section:
+def _workloads(reasons: Reasons) -> Section:
+    workloads = reasons.workloads
     rows = tuple(
         (
-            Cell(_name(it)),
-            Cell(f"{'at least ' if it.counted_by is Counting.MINIMUM else ''}{it.pods:,}"),
-            Cell(f"{it.sidecars:,}"),
-            Cell(it.proxy if not it.sidecars else ""),
-            Cell(str(max((int(cited.layer) for cited in it.reasons), default=""))),
+            Cell(_name(it.row)),
+            Cell(f"{'at least ' if it.row.counted_by is Counting.MINIMUM else ''}{it.row.pods:,}"),
+            Cell(f"{it.row.sidecars:,}"),
+            Cell(it.row.proxy if not it.row.sidecars else ""),
+            Cell("" if it.layer is None else str(int(it.layer))),
             Cell(_why(it)),
-            Cell(_declared(it)),
-            Cell(line_of(it.location), look="quiet"),
+            Cell(_declared(it.row)),
+            Cell(line_of(it.row.location), look="quiet"),
         )
-        for it in advice.workloads[:MOST_WORKLOADS]
+        for it in workloads[:MOST_WORKLOADS]
     )
-    title = f"All workloads ({len(advice.workloads):,})"
-    note = more(len(advice.workloads), MOST_WORKLOADS, "workload")
+    title = f"All workloads ({len(workloads):,})"
+    note = more(len(workloads), MOST_WORKLOADS, "workload")
     head = ("workload", "pods", "sidecars", "proxy", "layer", "reasons", "has it by", "at")
     return Section(title, note, head=head, rows=rows, folded=True)
 
 
-def _why(workload: WorkloadRow) -> str:
-    if not workload.sidecars:
+def _why(workload: WorkloadReasons) -> str:
+    if not workload.row.sidecars:
         return ""
-    names = dict.fromkeys(visible(it.reason) for it in workload.reasons)
-    return few(list(names), _MOST_CITED) or "none"
+    names, number = workload.names(_MOST_CITED)
+    return few([short(name) for name in names], _MOST_CITED, number) or "none"
 
 
 def _declared(workload: WorkloadRow) -> str:
-    revision = "" if workload.revision is None else f", revision `{visible(workload.revision)}`"
+    revision = "" if workload.revision is None else f", revision `{short(workload.revision)}`"
     return f"{workload.by}{revision}" + (f" [{line_of(workload.declared)}]" if workload.declared else "")
 
 
 def _name(workload: WorkloadRow) -> str:
-    return visible(f"{workload.namespace}/{workload.name} ({workload.kind})")
+    return f"{short(workload.namespace)}/{short(workload.name)} ({short(workload.kind)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from admc.base.findings.json import Location
 from admc.base.terminal import counted, visible
@@ -11,6 +12,9 @@ from admc.istio.document import Line
 from admc.review.diff.written import argument_text, port_text
 from admc.review.report.model import Cell
 
+LONGEST: Final = 500
+"""The characters that a page shows of a name or a path. Those of Kubernetes are shorter."""
+
 
 def at(line: SourceLine) -> str:
     return f"{visible(line.path)}:{line.line}"
@@ -18,7 +22,12 @@ def at(line: SourceLine) -> str:
 
 def line_of(line: Line | Location | None) -> str:
     """The place of a line of a manifest; empty without one."""
-    return "" if line is None else f"{visible(line.path)}:{line.line}"
+    return "" if line is None else f"{short(line.path)}:{line.line}"
+
+
+def short(text: str, most: int = LONGEST) -> str:
+    """The beginning of a text that a page may repeat for thousands of workloads; most texts are short enough."""
+    return visible(text if len(text) <= most else f"{text[:most]}...")
 
 
 def lines(places: Sequence[SourceLine]) -> str:
