@@ -10,6 +10,7 @@ advise` needs, so `admc report` works without the extra `istio`.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -305,19 +306,43 @@ def with_all_reasons(document: AdviceDocument) -> AdviceDocument:
             f"its workloads have {number:,} reasons, and at most {MAX_REASONS:,} are read: `--calls` of `admc advise` "
             "narrows them to those of the calls"
         )
-    order = {it.reason: position for position, it in enumerate(document.reasons)}
+    sets = [frozenset(listed) for listed in common.lists]
+    if any(len(own) != len(listed) for own, listed in zip(sets, common.lists, strict=True)):
+        raise DocumentError("a list of `common_reasons` has a reason twice")
+    if not all(sets[it.list].issuperset(it.without) for it in references):
+        raise DocumentError("a workload lacks a reason of `common_reasons` that its list does not have")
+    order = _Order(document.reasons)
     workloads = tuple(_with_all_reasons(it, common, order) for it in document.workloads)
     return replace(document, common_reasons=None, workloads=workloads)
 
 
-def _with_all_reasons(workload: WorkloadRow, common: CommonReasonsRow, order: Mapping[str, int]) -> WorkloadRow:
+class _Order:
+    """The order of all reasons, for those of a workload."""
+
+    def __init__(self, reasons: tuple[ReasonRow, ...]) -> None:
+        self._end = len(reasons)
+        self._named: dict[str, list[tuple[int, ReasonRow]]] = defaultdict(list)
+        for position, reason in enumerate(reasons):
+            self._named[reason.reason].append((position, reason))
+        self._known: dict[tuple[str, tuple[What, ...]], int] = {}
+
+    def place(self, cited: CitedRow) -> int:
+        """One resource may be two reasons, connection pools and mTLS say: what it does tells which of them it is."""
+        key = cited.reason, cited.does
+        if key not in self._known:
+            named = self._named.get(cited.reason, ())
+            fitting = (position for position, reason in named if set(cited.does) <= set(reason.does))
+            self._known[key] = next(fitting, self._end)
+        return self._known[key]
+
+
+def _with_all_reasons(workload: WorkloadRow, common: CommonReasonsRow, order: _Order) -> WorkloadRow:
     reference = workload.common_reasons
     if reference is None:
         return workload
     without = frozenset(reference.without)
     shared = (common.reasons[place] for place in common.lists[reference.list] if place not in without)
-    reasons = sorted((*shared, *workload.reasons), key=lambda it: order.get(it.reason, len(order)))
-    return replace(workload, common_reasons=None, reasons=tuple(reasons))
+    return replace(workload, common_reasons=None, reasons=tuple(sorted((*shared, *workload.reasons), key=order.place)))
 
 
 def advice_of(content: bytes, path: Path) -> AdviceDocument:

@@ -121,6 +121,27 @@ def test_reasons_that_many_workloads_have_in_common_are_written_once(
     assert json.loads(json_of(read)) == whole
 
 
+def test_common_reasons_of_a_resource_of_two_groups_have_their_order(
+    advise: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subset = {"name": "s", "labels": {}, "trafficPolicy": {"tls": {"mode": "ISTIO_MUTUAL"}}}
+    route = {"match": [{"sourceLabels": {"app": "web"}}], "route": [to("plain", subset="s")]}
+    documents = [
+        *MESH,
+        *app("plain", labels={"sidecar.istio.io/inject": "false"}),
+        destination_rule("d", host="plain", trafficPolicy=POOL, subsets=[subset]),
+        virtual_service("v", hosts=["plain"], http=[route]),
+        authorization("own", selector={"matchLabels": {"app": "web"}}),
+    ]
+    whole = advise(*documents)
+    names = [it["reason"] for it in whole["workloads"][2]["reasons"]]
+    rule = "DestinationRule shop/d"
+    assert names == [rule, "AuthorizationPolicy shop/own", rule, "VirtualService shop/v"]
+    monkeypatch.setattr("admc.istio.common_reasons.MOST_REPEATED", 0)
+    read = advice_of(json.dumps(advise(*documents)).encode(), Path("ADVICE.json"))
+    assert json.loads(json_of(read)) == whole
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -128,6 +149,8 @@ def test_reasons_that_many_workloads_have_in_common_are_written_once(
         (lambda made: made["common_reasons"]["lists"][0].append(99), "a reason that is not there"),
         (lambda made: made.update(common_reasons=None), "a list of `common_reasons` that is not there"),
         (lambda made: made["common_reasons"]["lists"][0].extend([0] * 1_000), "at most"),
+        (lambda made: made["common_reasons"]["lists"][0].append(0), "has a reason twice"),
+        (lambda made: made["workloads"][0]["common_reasons"].update(without=[99]), "that its list does not have"),
     ],
 )
 def test_references_to_reasons_that_are_not_there_are_refused(
