@@ -21,6 +21,8 @@ from tests.cli.command import Admc
 from tests.istio.in_force.meshes import app, entry, injected, virtual_service
 from tests.istio.objects import Json, objects, pod, thing
 
+KEYS: Final = range(8000)
+"""Those of a large ConfigMap."""
 CART: Final = "cart.shop.svc.cluster.local"
 PAY: Final = "pay.bank.svc.cluster.local"
 DB: Final = "db.shop.svc.cluster.local"
@@ -281,12 +283,12 @@ def test_a_text_that_many_workloads_have_is_searched_once(monkeypatch: pytest.Mo
     "template",
     [
         {"envFrom": [{"configMapRef": {"name": "c"}}] * 500},
-        {"env": [{"name": "x", "valueFrom": {"configMapKeyRef": {"name": "c", "key": f"k{it}"}}} for it in range(8000)]},
+        {"env": [{"name": "x", "valueFrom": {"configMapKeyRef": {"name": "c", "key": f"k{it}"}}} for it in KEYS]},
     ],
     ids=["all keys", "one key"],
 )
 def test_texts_that_many_variables_refer_to_are_read_once(template: Json) -> None:
-    config_map = config("c", **{f"k{it}": "cart" for it in range(8000)})
+    config_map = config("c", **{f"k{it}": "cart" for it in KEYS})
     text = objects(*AROUND, *web(containers=container(**template)), config_map)
     start = time.process_time()
     assert measured_of(text).calls.known == {Call("shop", "web", CART)}
