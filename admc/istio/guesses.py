@@ -17,10 +17,10 @@ from admc.istio.calls import Guess, Measured
 from admc.istio.host_names import HostNames
 from admc.istio.in_force.calls import Call, Calls
 from admc.istio.in_force.registry import pod_spec
-from admc.istio.in_force.selection import items
+from admc.istio.in_force.selection import items, mapping
 from admc.istio.mesh.model import Place, Workload
 from admc.istio.mesh.presence import CONTAINER
-from admc.manifests.documents import Object, Where, at
+from admc.manifests.documents import Where, at
 from admc.manifests.places import line_within, spans_of
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ class _Configs:
         self._named: dict[tuple[int, str], tuple[tuple[_Name, str], ...]] = {}
 
     def of(self, workload: Workload) -> Iterator[_Text]:
-        """The texts that a workload's pods get of them."""
+        """The texts that a workload's pods get of them, each once: many variables may refer to one ConfigMap."""
+        whole: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         for reference in _references(workload):
             name = str(at(reference, ("name",)) or "")
             manifest = self._given.get((workload.namespace, name))
@@ -129,9 +131,16 @@ class _Configs:
                 if name and name not in _OF_CONTROLLERS and not at(reference, ("optional",)):
                     self._absent.add((workload.namespace, name))
                 continue
+            if name in whole:
+                continue
+            data = mapping(manifest.data.get("data"))
             chosen = _keys(reference)
-            for key, text in self._texts(manifest):
-                if chosen is None or key in chosen:
+            if chosen is None:
+                whole.add(name)
+            for key in data if chosen is None else chosen:
+                text = data.get(key)
+                if isinstance(text, str) and (name, key) not in seen:
+                    seen.add((name, key))
                     yield _Text(text[:MOST_TEXT], Place(manifest, ("data", key)))
 
     def named(self, text: _Text, hosts: HostNames) -> tuple[tuple[_Name, str], ...]:
@@ -147,13 +156,6 @@ class _Configs:
         texts = "the pods' commands, arguments, environment and ConfigMaps"
         return f"{texts} ({absent} not given)" if number else texts
 
-    @staticmethod
-    def _texts(manifest: Object) -> Iterator[tuple[str, str]]:
-        data = manifest.data.get("data")
-        for key, text in data.items() if isinstance(data, dict) else ():
-            if isinstance(text, str):
-                yield key, text
-
 
 def _references(workload: Workload) -> Iterator[Any]:
     """What refers to a ConfigMap, or to some of its keys."""
@@ -165,12 +167,12 @@ def _references(workload: Workload) -> Iterator[Any]:
         yield from (at(it, ("configMap",)) for it in items(at(volume, ("projected", "sources"))))
 
 
-def _keys(reference: Any) -> frozenset[str] | None:
+def _keys(reference: Any) -> Iterable[str] | None:
     """The keys that a reference chooses; None for all."""
     key, chosen = at(reference, ("key",)), items(at(reference, ("items",)))
     if key is not None:
-        return frozenset((str(key),))
-    return frozenset(str(at(it, ("key",))) for it in chosen) or None
+        return (str(key),)
+    return tuple(str(at(it, ("key",))) for it in chosen) or None
 
 
 def _named(text: str, namespace: str, hosts: HostNames) -> Iterator[tuple[_Name, str]]:

@@ -328,9 +328,12 @@ def _sidecars_with(kept: Iterable[Kept], is_meant: Callable[[Cited], bool]) -> i
 
 
 def _total(group: Group, reasons: tuple[Reason, ...], kept: list[Kept]) -> GroupTotal:
-    names = {it.name for it in reasons if it.group is group}
+    def is_own(it: Cited) -> bool:
+        # One resource may be a reason of two groups: its name does not say which of them this is.
+        return reasons[it.position].group is group
+
     return GroupTotal(
         group,
-        _sidecars_with(kept, lambda it: reasons[it.position].group is group),
-        _sidecars_with(kept, lambda it: it.name in names and it.layer is Layer.REQUEST),
+        _sidecars_with(kept, is_own),
+        _sidecars_with(kept, lambda it: is_own(it) and it.layer is Layer.REQUEST),
     )

@@ -69,8 +69,10 @@ def _part(document: Document, where: Where) -> tuple[Slice, Where]:
 def _text(document: Document, part: Slice, *, is_item: bool) -> tuple[str, int]:
     """The text of an object, and where it begins in that of the file."""
     text = document.source.text
-    # The lines of an object in a list are indented as its first one is.
-    indent = part.start - (text.rfind("\n", 0, part.start) + 1) if is_item else 0
+    # The lines of an object in a list are indented as its first one is. In braces indentation means nothing, and a list
+    # in one line has all other objects before one: as many blanks for each would make the square of its size.
+    is_indented = is_item and not text.startswith("{", part.start)
+    indent = part.start - (text.rfind("\n", 0, part.start) + 1) if is_indented else 0
     return " " * indent + text[part.start : part.end], part.start - indent
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from tests.cli.command import Admc
 from tests.istio.in_force.meshes import app, entry, injected, virtual_service
 from tests.istio.objects import Json, objects, pod, thing
 
+KEYS: Final = range(8000)
+"""Those of a large ConfigMap."""
 CART: Final = "cart.shop.svc.cluster.local"
 PAY: Final = "pay.bank.svc.cluster.local"
 DB: Final = "db.shop.svc.cluster.local"
@@ -274,6 +277,22 @@ def test_a_text_that_many_workloads_have_is_searched_once(monkeypatch: pytest.Mo
     made = measured_of(objects(*injected("shop"), *many, config("c", a="w-3")))
     assert len(made.calls.known or ()) == 19
     assert searched == ["w-3"]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        {"envFrom": [{"configMapRef": {"name": "c"}}] * 500},
+        {"env": [{"name": "x", "valueFrom": {"configMapKeyRef": {"name": "c", "key": f"k{it}"}}} for it in KEYS]},
+    ],
+    ids=["all keys", "one key"],
+)
+def test_texts_that_many_variables_refer_to_are_read_once(template: Json) -> None:
+    config_map = config("c", **{f"k{it}": "cart" for it in KEYS})
+    text = objects(*AROUND, *web(containers=container(**template)), config_map)
+    start = time.process_time()
+    assert measured_of(text).calls.known == {Call("shop", "web", CART)}
+    assert time.process_time() - start < 5
 
 
 def test_an_object_is_read_once_for_the_lines_of_all_guesses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -220,6 +220,29 @@ def test_a_field_of_json_has_its_line() -> None:
     assert span.text == '"c"'
 
 
+def test_an_object_of_a_list_in_one_line_is_read_without_those_before_it() -> None:
+    pods = [{"kind": "Pod", "a": "x" * 1000, "b": number} for number in range(3000)]
+    text = json.dumps({"kind": "List", "items": pods})
+    (document,) = outcomes(text)
+    assert isinstance(document, Document)
+    start = time.process_time()
+    spans = [span_of(document, ("items", number, "b")) for number in range(3000)]
+    assert time.process_time() - start < 4
+    assert [text[span.start : span.start + 8].rstrip(",}") for span in spans] == [
+        f'"b": {number}'[:8] for number in range(3000)
+    ]
+
+
+@pytest.mark.parametrize("indent", [0, 2, 7])
+def test_an_object_of_a_list_with_a_brace_in_yaml_has_its_lines(indent: int) -> None:
+    blanks = " " * indent
+    text = f"kind: List\nitems:\n{blanks}- {{kind: Pod,\n{blanks}  a: 1,\n{blanks}  b: [1,\n{blanks}  2]}}\n"
+    text += f"{blanks}- kind: Pod\n{blanks}  a: {{b: 1}}\n"
+    (document,) = outcomes(text)
+    assert isinstance(document, Document)
+    assert [span_of(document, where).line for where in (("items", 0, "b", 1), ("items", 1, "a", "b"))] == [6, 8]
+
+
 def test_the_second_document_behind_an_end_has_its_lines() -> None:
     for text in ("a: 1\n...\nb: 2\nc: 3\n", "a: 1\r---\rb: 2\rc: 3\r"):
         first, second = outcomes(text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
+from fnmatch import fnmatchcase
+from glob import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from admc.istio.in_force.authorization import conditions, is_by_identity, rules
@@ -102,4 +103,5 @@ def _alike(pattern: str, texts: Mapping[str, object]) -> list[str]:
 
 
 def _like(pattern: str, text: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
+    """`fnmatchcase` takes no way back, so that a name with many `*` takes little time."""
+    return fnmatchcase(text, "*".join(map(escape, pattern.split("*"))))

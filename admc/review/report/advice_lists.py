@@ -27,7 +27,8 @@ def nowhere(advice: AdviceDocument) -> Section:
     """What is written and in force nowhere."""
     title = "Written, and in force nowhere"
     if not advice.not_in_force:
-        return Section(title, "Every resource for sidecars is in force at some.")
+        every = "Every resource for sidecars is in force at some."
+        return Section(title, every if advice.sidecars.today else "There are no sidecars.")
     rows = tuple(
         (
             Cell(visible(f"{it.kind} {it.namespace}/{it.name}")),

@@ -147,6 +147,14 @@ def test_what_makes_the_numbers_uncertain_stands_at_the_top(change: dict[str, ob
     assert "3 calls of calls.json over 7.0 days (and 2 of callers without a name)" in page_of(known).facts
 
 
+def test_without_sidecars_no_resource_is_said_to_be_in_force() -> None:
+    made = replace(of_mesh("ambient"), not_in_force=())
+    without = replace(made, sidecars=replace(made.sidecars, today=0))
+    title = "Written, and in force nowhere"
+    assert section(page_of(without), title).note == "There are no sidecars."
+    assert section(page_of(made), title).note == "Every resource for sidecars is in force at some."
+
+
 def test_the_price_of_what_is_free_is_a_sentence() -> None:
     priced = replace(of_mesh("grpc"), price=PriceRow(6, "p", "0" * 64, "m", True, 0.5, None))
     assert any("take at least 0.5 cores at rest, by the profile p (m)" in fact for fact in page_of(priced).facts)
