@@ -37,6 +37,7 @@ from tests.istio.objects import NETWORKING, Json, objects, thing
 MESH: list[Json] = [*injected("shop"), *app("web", replicas=2), *app("cart")]
 CART = "cart.shop.svc.cluster.local"
 TIMEOUT = [{"route": [to(CART)], "timeout": "1s"}]
+POOL = {"connectionPool": {"tcp": {"maxConnections": 1}}}
 ROUTE = virtual_service("v", hosts=[CART], http=TIMEOUT)
 
 
@@ -77,6 +78,16 @@ def test_reasons_are_sorted_by_what_they_keep_alone(advise: Any) -> None:
     assert [(it["group"], it["sidecars"], it["of_layer_7"]) for it in made["groups"]] == [
         ("routes, retries, pools, authorization", 1, 0),
         ("telemetry", 3, 3),
+    ]
+
+
+def test_a_resource_of_two_groups_has_the_layer_of_each(advise: Any) -> None:
+    plain = app("plain", labels={"sidecar.istio.io/inject": "false"})
+    policy = {**POOL, "tls": {"mode": "ISTIO_MUTUAL"}}
+    made = advise(*MESH, *plain, destination_rule("d", host="plain", trafficPolicy=policy))
+    assert [(it["group"], it["sidecars"], it["of_layer_7"]) for it in made["groups"]] == [
+        ("routes, retries, pools, authorization", 3, 3),
+        ("mTLS", 3, 0),
     ]
 
 
