@@ -164,8 +164,8 @@ def replaced(data: Any, where: Where, value: Any) -> Any:
 
 
 def shown_source(source: SourceText, part: Slice) -> SourceText:
-    """The source for messages about a part of it: blank where that part has a Secret, of which no line is shown, or where
-    a Secret of the file may be in its lines, as in a list that is one line."""
+    """The source for messages about a part of it: blank where that part has a Secret, of which no line is shown, or
+    where a Secret of the file may be in its lines, as in a list that is one line."""
     is_secret = bool(_SECRET.search(source.text, part.start, part.end))
     return _blank(source) if is_secret or (_shares_lines(source.text, part) and _has_secret(source)) else source
 
