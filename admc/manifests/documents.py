@@ -33,6 +33,8 @@ TEMPLATES: Final[dict[tuple[str, str], Where]] = {
 }
 """The place of the pod template in each kind; a pod is its own template."""
 _SECRET: Final = re.compile(r"""\bkind["']?\s*:\s*["']?Secret""")
+_NEAR: Final = 200
+"""The characters around a part in which others are looked for: more blanks count as something else."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,25 @@ def replaced(data: Any, where: Where, value: Any) -> Any:
 
 
 def shown_source(source: SourceText, part: Slice) -> SourceText:
-    """The source for messages about a part of it: blank where that part has a Secret, of which no line is shown."""
-    return _blank(source) if _SECRET.search(source.text, part.start, part.end) else source
+    """The source for messages about a part of it: blank where that part has a Secret, of which no line is shown, or
+    where a Secret of the file may be in its lines, as in a list that is one line."""
+    is_secret = bool(_SECRET.search(source.text, part.start, part.end))
+    return _blank(source) if is_secret or (_shares_lines(source.text, part) and _has_secret(source)) else source
+
+
+def _shares_lines(text: str, part: Slice) -> bool:
+    """Whether something else than blanks, a dash and a comma may be in the lines of a part."""
+    first = max(0, part.start - _NEAR)
+    before = text[max(first, text.rfind("\n", first, part.start) + 1) : part.start]
+    # In YAML the part of an object ends where the next one begins, behind its dash.
+    end = part.start + len(text[part.start : part.end].rstrip("- \t\r\n"))
+    after, _, _ = text[end : end + _NEAR].partition("\n")
+    return bool(before.strip(" \t-") or after.strip(" \t\r,-")) or _NEAR in (len(before), len(after))
+
+
+@lru_cache(maxsize=2)
+def _has_secret(source: SourceText) -> bool:
+    return _SECRET.search(source.text) is not None
 
 
 @lru_cache(maxsize=2)

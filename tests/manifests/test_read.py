@@ -243,6 +243,39 @@ def test_an_object_of_a_list_with_a_brace_in_yaml_has_its_lines(indent: int) -> 
     assert [span_of(document, where).line for where in (("items", 0, "b", 1), ("items", 1, "a", "b"))] == [6, 8]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"items": [{"kind": "Secret", "data": {"p": "hunter2"}}, {"kind": "Pod", "a": 1}]}',
+        '{"items": [{"kind": "Pod", "a": 1}, {"kind": "Secret", "data": {"p": "hunter2"}}]}',
+        '{"items": [{"kind": "Secret", "data": {\n"p": "hunter2"}}, {"kind": "Pod", "a": 1}]}',
+        'items: [{"kind": "Secret", "p": "hunter2"},\n' + " " * 300 + '{"kind": "Pod", "a": 1}]\n',
+    ],
+)
+def test_a_message_about_an_object_shows_no_secret_in_its_line(text: str) -> None:
+    (document,) = outcomes(text)
+    assert isinstance(document, Document)
+    pod = next(it for it in range(2) if document.data["items"][it]["kind"] == "Pod")
+    span = span_of(document, ("items", pod, "a"))
+    assert "hunter2" not in span.source.text
+
+
+def test_a_line_is_shown_where_no_secret_can_be_in_it() -> None:
+    block = "items:\n- kind: Secret\n  data: {p: hunter2}\n- kind: Pod\n  a: 1\n"
+    documents = "items:\n- kind: Pod\n- kind: Pod\n  a: 1\n---\nkind: Secret\n"
+    pretty = '{"items": [\n  {"kind": "Secret"},\n  {"kind": "Pod", "a": 1\n  },\n  {"kind": "Pod"}\n]}'
+    for text in (
+        block,
+        f"{block}- kind: Pod\n  b: 1\n",
+        pretty,
+        documents,
+        '{"items": [{"kind": "Pod"}, {"kind": "Pod", "a": 1}]}',
+    ):
+        document = outcomes(text)[0]
+        assert isinstance(document, Document)
+        assert span_of(document, ("items", 1, "a")).text in ("a", '"a"')
+
+
 def test_the_second_document_behind_an_end_has_its_lines() -> None:
     for text in ("a: 1\n...\nb: 2\nc: 3\n", "a: 1\r---\rb: 2\rc: 3\r"):
         first, second = outcomes(text)
