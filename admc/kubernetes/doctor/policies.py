@@ -6,6 +6,7 @@ binding only warns.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,6 +25,7 @@ BINDING: Final = "ValidatingAdmissionPolicyBinding"
 DENY: Final = ("Deny",)
 WARN: Final = ("Audit", "Warn")
 """The actions of the guard with its value `Warn`, sorted."""
+_ERROR: Final = re.compile("ERROR: [^\n]*")
 _SHOWN: Final = 100
 """Characters of a value of the cluster."""
 
@@ -112,11 +114,23 @@ def _policy(expected: Policy, policy: One, binding: One) -> Iterator[Check]:
 
 
 def _not_understood(name: str, policy: Object) -> Check | None:
-    warnings = at(policy, ("status", "typeChecking", "expressionWarnings"))
-    if not isinstance(warnings, list) or not warnings:
+    listed = at(policy, ("status", "typeChecking", "expressionWarnings"))
+    texts = [str(at(item, ("warning",))) for item in listed] if isinstance(listed, list) else []
+    warnings = [text for text in texts if not _is_of_parameter(text)]
+    if not warnings:
         return None
-    state = f"the API server does not understand `{name}`: {at(warnings[0], ('warning',))}"
+    state = f"the API server does not understand `{name}`: {warnings[0]}"
     return Check(SUBJECT, CheckVerdict.BAD, state[:300], "use a chart that is made for this version of Kubernetes")
+
+
+def _is_of_parameter(warning: str) -> bool:
+    """Whether a warning is only about `params`.
+
+    The controller checks a policy once. If it does not know the definition of the parameter at that moment, as when
+    Helm installs both, the warning stays, and the API server evaluates the policy all the same.
+    """
+    errors = _ERROR.findall(warning)
+    return bool(errors) and all("undeclared reference to 'params'" in error for error in errors)
 
 
 def _binding(expected: Policy, binding: Object) -> Check:

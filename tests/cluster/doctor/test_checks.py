@@ -75,7 +75,16 @@ RIGHT = Picture(
     programs=(program(Accepted=("True", "Accepted"), Programmed=("True", "Programmed")), program("other", "second")),
 )
 ABSENT = ApiError(404, "NotFound", "there is none")
+UNKNOWN_PARAMETER = (
+    "/v1, Kind=Pod: ERROR: <input>:1:61: undeclared reference to 'params' (in container '')\n"
+    " | a == params.spec.app\n | .....^\n"
+)
 FORBIDDEN = ApiError(403, "Forbidden", "user `me` cannot list it")
+
+
+def checked(warning: str) -> dict[str, Any]:
+    """A policy as a controller leaves it that has checked its types."""
+    return {"status": {"typeChecking": {"expressionWarnings": [{"warning": warning}]}}}
 
 
 def lines(**changed: Any) -> dict[CheckVerdict, str]:
@@ -147,9 +156,13 @@ BAD: dict[str, tuple[Mapping[str, Any], str]] = {
         {
             "policies": {
                 **RIGHT.policies,
-                POLICY: {"status": {"typeChecking": {"expressionWarnings": [{"warning": "no such field"}]}}},
+                POLICY: checked("no such field"),
             }
         },
+        "no such field",
+    ),
+    "a policy with a fault beside a parameter whose definition was not known": (
+        {"policies": {**RIGHT.policies, GUARD: checked(f"{UNKNOWN_PARAMETER}\nERROR: <input>:1:9: no such field")}},
         "no such field",
     ),
     **{
@@ -237,6 +250,10 @@ def test_what_is_still_to_do(changed: Mapping[str, Any], expected: str) -> None:
     found = lines(**changed)
     assert set(found) == {CheckVerdict.OPTIONAL}
     assert expected in found[CheckVerdict.OPTIONAL]
+
+
+def test_a_definition_that_the_controller_did_not_know_yet_is_no_fault() -> None:
+    assert not lines(policies={**RIGHT.policies, GUARD: checked(UNKNOWN_PARAMETER)})
 
 
 def test_what_the_account_may_not_read_is_not_called_right() -> None:

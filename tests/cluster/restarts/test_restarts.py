@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FEWEST = 200
 """Requests to a receiver during a restart."""
+TRIES = 3
 
 
 def sent(connection: int, **line: Any) -> Sent:
@@ -49,13 +50,17 @@ def test_no_request_fails_in_a_pod_that_sleeps_before_it_stops(tmp_path: Path) -
             restarts.without()
             mesh.serve()
             restarts.injected()
-            restarts.restart("now", 1)
-            rows = {each: restarts.row("now", each, enforced=True) for each in ENDINGS}
+            # On a busy machine a process may hear of the hook after its callers have left.
+            for _ in range(TRIES):
+                restarts.restart("now", 1)
+                rows = {each: restarts.row("now", each, enforced=True) for each in ENDINGS}
+                shown = "\n".join(printed("now", rows))
+                assert not [name for name, row in rows.items() if is_wrong(name, row)], shown
+                if all(row.after_hook > 0 or not ENDINGS[name].sleeps for name, row in rows.items()):
+                    break
             mesh.end()
     except MissingError as error:
         pytest.skip(str(error))
-    shown = "\n".join(printed("now", rows))
-    assert not [name for name, row in rows.items() if is_wrong(name, row)], shown
     for name, row in rows.items():
         assert row.requests > FEWEST, shown
         assert row.after_hook > 0 or not ENDINGS[name].sleeps, shown
