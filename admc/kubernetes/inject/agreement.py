@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from admc.kubernetes.inject.model import TemplateFinding
 from admc.kubernetes.inject.names import POD_LABELS
 from admc.kubernetes.inject.reliance import listed
+from admc.kubernetes.inject.selectors import ITS_SELECTOR_ALONE, PART_OF_IT, SHORTER
 from admc.kubernetes.inject.services import is_service, pods_of
 from admc.manifests.documents import Where, at
 from dsl.diagnostics.diagnostic import Severity
@@ -151,15 +152,15 @@ def _not_used(its: Selected) -> TemplateFinding:
             "admc does not use its selector",
             ("spec", "selector"),
             f"{its.unusable}; a server in a cluster takes the Service for absent",
-            "give the Service a selector with fewer or shorter labels",
+            SHORTER,
         )
     return _finding(
         "ADM967",
         False,
         f"the annotation `{POD_LABELS}` is not used",
         ("metadata", "annotations"),
-        f"{its.fault}; the pods that its selector selects are those of the service, and no others",
-        "name labels of the selector, with commas: those that the pods of each colour have",
+        f"{its.fault}; {ITS_SELECTOR_ALONE}",
+        PART_OF_IT,
     )
 
 

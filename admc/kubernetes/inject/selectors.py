@@ -26,6 +26,11 @@ MAX_TEXT: Final = 2_000
 """Characters of an annotation."""
 SHOWN: Final = 100
 """Characters of a label in a message."""
+SHORTER: Final = "give the Service a selector with fewer or shorter labels"
+"""What to do about a selector that is not used."""
+ITS_SELECTOR_ALONE: Final = "the pods that its selector selects are those of the service, and no others"
+"""What an annotation that is not used means, and below what to do about it."""
+PART_OF_IT: Final = "name labels of the selector, with commas: those that the pods of each colour have"
 NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from admc.kubernetes.cluster.core.probes import learned
 from admc.kubernetes.cluster.names import CONTROLLER
 from admc.kubernetes.inject.names import POD_LABELS
+from admc.kubernetes.inject.selectors import ITS_SELECTOR_ALONE, PART_OF_IT, SHORTER
 from dsl.diagnostics.diagnostic import Diagnostic, Related, Severity, did_you_mean
 from dsl.syntax.tokens import label_text
 
@@ -181,7 +182,7 @@ def _unusable(selection: Selection, name: str, why: str) -> Diagnostic:
         selection.program.services[name].span,
         cause=f"{why}; the Service counts as absent: connections that may be those of the service are refused where a "
         "policy depends on it, and if the service is guarded, its last selector stays",
-        hint="give the Service a selector with fewer or shorter labels",
+        hint=SHORTER,
     )
 
 
@@ -193,8 +194,8 @@ def _fault(selection: Selection, name: str, service: Service) -> Diagnostic:
         f"the annotation `{POD_LABELS}` of the Service `{key.name}` in the namespace `{key.namespace}` is not used for "
         f"`{name}`",
         selection.program.services[name].span,
-        cause=f"{service.fault}; the pods that its selector selects are those of the service, and no others",
-        hint="name labels of the selector, with commas: those that the pods of each colour have",
+        cause=f"{service.fault}; {ITS_SELECTOR_ALONE}",
+        hint=PART_OF_IT,
     )
 
 
