@@ -253,9 +253,9 @@ def test_a_service() -> None:
     ids=["16", "17", "20,000", "1,000 characters", "1,001 characters"],
 )
 def test_a_selector_has_a_bound(selector: dict[str, str], why: str) -> None:
-    found = decode.service(service_json(clusterIP="10.96.0.1", selector=selector))
-    assert found is not None
-    assert (found.unusable, found.selector) == (why, {} if why else selector)
+    record = decode.service(service_json(clusterIP="10.96.0.1", selector=selector))
+    assert record is not None
+    assert (record.unusable, record.selector) == (why, {} if why else selector)
     outside = decode.service(service_json(type="ExternalName", externalName="db.example", selector=selector))
     assert outside is not None
     assert outside.unusable == "", "the API server ignores it"
@@ -265,14 +265,14 @@ def test_the_pods_of_each_colour() -> None:
     selector = {"app": "rate", "colour": "blue"}
     item = service_json(clusterIP="10.96.0.1", selector=selector)
     item["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=rate"}
-    found = decode.service(item)
-    assert found is not None
-    assert (found.selector, found.receivers, found.fault) == ({"app": "rate"}, selector, "")
+    record = decode.service(item)
+    assert record is not None
+    assert (record.selector, record.receivers, record.fault) == ({"app": "rate"}, selector, "")
     item["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=web"}
-    found = decode.service(item)
-    assert found is not None
-    assert (found.selector, found.receivers) == (selector, {})
-    assert found.fault == "`app=web` is not a label of the selector, as in `app=cart`"
+    record = decode.service(item)
+    assert record is not None
+    assert (record.selector, record.receivers) == (selector, {})
+    assert record.fault == "`app=web` is not a label of the selector, as in `app=cart`"
 
 
 def slice_json(**fields: Any) -> dict[str, Any]:
@@ -329,11 +329,11 @@ def test_a_namespace() -> None:
 
 def test_namespaces_that_take_no_part_whatever_their_labels() -> None:
     for name in ("kube-system", "kube-public", "kube-node-lease", "mesh"):
-        found = decode.namespace({"metadata": {"name": name}}, own="mesh")
-        assert found is not None
-        assert found.reserved, name
+        record = decode.namespace({"metadata": {"name": name}}, own="mesh")
+        assert record is not None
+        assert record.reserved, name
     others = [decode.namespace({"metadata": {"name": name}}, own="mesh") for name in ("shop", "kube-systems", "mesh-2")]
-    assert not any(found is None or found.reserved for found in others)
+    assert not any(record is None or record.reserved for record in others)
 
 
 @pytest.mark.parametrize(

@@ -177,9 +177,9 @@ def selectors(value: Any) -> Iterator[Any]:
 
 def test_webhook_and_guard_are_for_the_namespaces_that_take_part_by_the_server() -> None:
     """A pod of a namespace that the webhook leaves out could only be refused by the guard."""
-    found = list(selectors(installed()))
-    assert len(found) >= 4
-    for selector in found:
+    listed = list(selectors(installed()))
+    assert len(listed) >= 4
+    for selector in listed:
         assert selector["matchLabels"] == {"admc.dev/controller": "main"}
         (expression,) = selector["matchExpressions"]
         assert (expression["key"], expression["operator"]) == ("kubernetes.io/metadata.name", "NotIn")

@@ -91,8 +91,8 @@ def test_the_doctor_finds_nothing_wrong(node: Node, capfd: pytest.CaptureFixture
         return bool(listed) and all("typeChecking" in each.get("status", {}) for each in listed)
 
     def is_trusted() -> bool:
-        found = node.server.request("GET", f"{ADMISSION}/mutatingwebhookconfigurations/{NAME}")
-        return "caBundle" in found["webhooks"][0]["clientConfig"]
+        configuration = node.server.request("GET", f"{ADMISSION}/mutatingwebhookconfigurations/{NAME}")
+        return "caBundle" in configuration["webhooks"][0]["clientConfig"]
 
     node.wait_for(is_checked, "the check of the policies")
     node.wait_for(is_trusted, "the authority of the webhook")

@@ -227,13 +227,13 @@ def test_pods_of_no_service_with_the_labels_of_one_would_be_admitted_as_it(injec
 
 def test_templates_of_each_colour_are_of_the_service(injected: Injected) -> None:
     blue, green = ({"app": "api", "colour": colour} for colour in ("blue", "green"))
-    found = service("api", blue, *API_PORTS)
-    found["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=api"}
-    run = injected(found, deployment("api-blue", blue), deployment("api-green", green))
+    manifest = service("api", blue, *API_PORTS)
+    manifest["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=api"}
+    run = injected(manifest, deployment("api-blue", blue), deployment("api-green", green))
     assert (run.code, codes(run)) == (0, [])
     assert "Deployment shop/api-green: service `api`: redirection, an ADM" in run.err
-    found["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=web"}
-    run = injected(found, deployment("api-blue", blue))
+    manifest["metadata"]["annotations"] = {"admc.dev/pod-labels": "app=web"}
+    run = injected(manifest, deployment("api-blue", blue))
     assert codes(run) == ["warning ADM967"]
     assert "`app=web` is not a label of the selector" in run.err
     assert "Deployment shop/api-blue: service `api`: redirection, an ADM" in run.err

@@ -74,9 +74,9 @@ async def answered(content: bytes, folder: Path) -> tuple[int, int, str]:
         config = kubeconfig(folder / "config", address)
         arguments = ["inject", "main", "-f", str(manifest), "--kubeconfig", str(config)]
         done = await asyncio.to_thread(_run, arguments)
-    found = re.search(r"^MB (\d+)$", done.stdout, re.MULTILINE)
-    assert found, done.stderr[-2000:]
-    return done.returncode, int(found[1]), done.stderr
+    measured = re.search(r"^MB (\d+)$", done.stdout, re.MULTILINE)
+    assert measured, done.stderr[-2000:]
+    return done.returncode, int(measured[1]), done.stderr
 
 
 def _run(arguments: list[str]) -> subprocess.CompletedProcess[str]:

@@ -125,9 +125,9 @@ def test_a_row_has_the_name_of_its_service_where_it_is_another() -> None:
     needs = {Place("shop", name): Needs(None, waits=True) for name in ("cart", "mongo_rate")}
     selectors = {place: {"app": place.service} for place in needs}
     names = {Place("shop", "cart"): "cart", Place("shop", "mongo_rate"): "mongo-rate"}
-    found = to_json(injections("shop", SERVER, needs, selectors, {}, None, {}, names)["shop"])["services"]
-    assert "service" not in found["cart"]
-    assert found["mongo_rate"]["service"] == "mongo-rate"
+    written = to_json(injections("shop", SERVER, needs, selectors, {}, None, {}, names)["shop"])["services"]
+    assert "service" not in written["cart"]
+    assert written["mongo_rate"]["service"] == "mongo-rate"
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,9 @@ def test_an_annotation_with_the_whole_selector_makes_no_difference() -> None:
     ],
 )
 def test_nonsense_is_named_and_the_selector_counts(text: str, item: str) -> None:
-    found = selected(BLUE, {POD_LABELS: text})
-    assert (found.pods, found.receivers, found.unusable) == (BLUE, {}, "")
-    assert found.fault == f"`{item}` is not a label of the selector, as in `app=cart`"
+    its = selected(BLUE, {POD_LABELS: text})
+    assert (its.pods, its.receivers, its.unusable) == (BLUE, {}, "")
+    assert its.fault == f"`{item}` is not a label of the selector, as in `app=cart`"
 
 
 def test_an_annotation_has_a_bound() -> None:

@@ -268,9 +268,9 @@ def test_what_the_account_may_not_read_is_not_called_right() -> None:
 
 
 def test_a_namespace_that_takes_no_part_is_not_shown_as_one_that_does() -> None:
-    found = lines(namespaces=(named("kube-public"),))
-    assert "none takes part" in found[CheckVerdict.OPTIONAL]
-    assert "`kube-public` has the label" in found[CheckVerdict.BAD]
+    shown = lines(namespaces=(named("kube-public"),))
+    assert "none takes part" in shown[CheckVerdict.OPTIONAL]
+    assert "`kube-public` has the label" in shown[CheckVerdict.BAD]
 
 
 @pytest.mark.parametrize("reason", ["RollingOut", "PodsNotReady", "Audit"])
@@ -297,10 +297,12 @@ def test_text_of_the_cluster_is_escaped() -> None:
 
 
 def test_every_policy_of_the_chart_is_checked_with_its_binding() -> None:
-    found = {each["metadata"]["name"]: each["spec"] for each in installed() if each["kind"].endswith("PolicyBinding")}
+    bindings = {
+        each["metadata"]["name"]: each["spec"] for each in installed() if each["kind"].endswith("PolicyBinding")
+    }
     names = [each["metadata"]["name"] for each in installed() if each["kind"] == "ValidatingAdmissionPolicy"]
-    assert sorted(names) == sorted(found) == sorted(NAMES)
-    assert found == {policy.name: binding(policy)["spec"] for policy in policies_of("main")}
+    assert sorted(names) == sorted(bindings) == sorted(NAMES)
+    assert bindings == {policy.name: binding(policy)["spec"] for policy in policies_of("main")}
 
 
 def test_the_value_guard_is_about_the_policies_of_the_guard() -> None:

@@ -60,8 +60,8 @@ def on_the_page(shop: Installation) -> Json:
 
 def secret(shop: Installation, name: str) -> dict[str, bytes]:
     listed = shop.api.request("GET", f"/api/v1/namespaces/{shop.system}/secrets")["items"]
-    found = next((each for each in listed if each["metadata"]["name"] == name), {})
-    return {key: base64.b64decode(value) for key, value in found.get("data", {}).items()}
+    stored_secret = next((each for each in listed if each["metadata"]["name"] == name), {})
+    return {key: base64.b64decode(value) for key, value in stored_secret.get("data", {}).items()}
 
 
 def mounted(folder: Path, data: dict[str, bytes]) -> None:

@@ -70,8 +70,8 @@ def change(shop: Installation, **spec: Any) -> None:
 
 def row(shop: Installation) -> dict[str, Any]:
     """That of `cart` in the object of the namespace; empty without one."""
-    found: dict[str, Any] = spec(shop).get("services", {}).get("cart", {})
-    return found
+    stored_row: dict[str, Any] = spec(shop).get("services", {}).get("cart", {})
+    return stored_row
 
 
 def is_guarded(shop: Installation) -> bool:

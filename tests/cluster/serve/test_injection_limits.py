@@ -75,8 +75,8 @@ def two(shop: Installation) -> Installation:
 
 def rows(shop: Installation, namespace: str = "") -> dict[str, Any]:
     """The services in the object of a namespace."""
-    found: dict[str, Any] = shop.api.request("GET", PATH.format(namespace or shop.namespace, shop.name))
-    return found["spec"]["services"]  # type: ignore[no-any-return]
+    stored: dict[str, Any] = shop.api.request("GET", PATH.format(namespace or shop.namespace, shop.name))
+    return stored["spec"]["services"]  # type: ignore[no-any-return]
 
 
 def captured_in_two(shop: Installation) -> dict[str, Any]:

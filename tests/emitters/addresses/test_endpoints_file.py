@@ -87,10 +87,10 @@ def test_pods_that_are_apart_are_pods_and_are_never_chosen() -> None:
         (PODS, (), ()),
         (PODS, PODS, ()),
     ):
-        found = read(apart, *unready)
-        assert found.ready_addresses("search") == ready
-        assert found.pod_addresses("search") == PODS
-        assert len(peers(PROGRAM, found, "search")) == 3
+        endpoints = read(apart, *unready)
+        assert endpoints.ready_addresses("search") == ready
+        assert endpoints.pod_addresses("search") == PODS
+        assert len(peers(PROGRAM, endpoints, "search")) == 3
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ def page_of(advice: AdviceDocument) -> Page:
 
 
 def section(page: Page, title: str) -> Section:
-    (found,) = (it for it in page.sections if it.title.startswith(title))
-    return found
+    (titled,) = (it for it in page.sections if it.title.startswith(title))
+    return titled
 
 
 def bars(page: Page, title: str) -> dict[str, str]:
@@ -39,8 +39,8 @@ def bars(page: Page, title: str) -> dict[str, str]:
 
 
 def reason(page: Page, name: str) -> Bar:
-    (found,) = (bar for bar in section(page, "Sidecars by reason").bars if bar.label.startswith(f"{name}:"))
-    return found
+    (labelled,) = (bar for bar in section(page, "Sidecars by reason").bars if bar.label.startswith(f"{name}:"))
+    return labelled
 
 
 @pytest.mark.parametrize("case", DECLARED)
@@ -177,9 +177,9 @@ def test_a_large_mesh_is_bounded_and_says_so() -> None:
 
 def test_hostile_names_are_data() -> None:
     page = page_of(hostile())
-    found = Markup(render(page))
-    assert json.loads(found.block("script", "application/json")[0]) == json.loads(data_block(page))
-    assert len(found.block("script")) == 2
+    markup = Markup(render(page))
+    assert json.loads(markup.block("script", "application/json")[0]) == json.loads(data_block(page))
+    assert len(markup.block("script")) == 2
     shown = data_block(page)
     for text in HOSTILE[:4]:
         assert json.dumps(text)[1:-1].replace("<", "\\u003c").replace(">", "\\u003e") in shown
